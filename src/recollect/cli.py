@@ -1,0 +1,5 @@
+"""The command line: parses, calls, prints."""
+
+
+def main() -> None:
+    print("recollect")

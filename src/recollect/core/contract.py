@@ -1,0 +1,336 @@
+"""The one contract: a layer is a STATE, a rule to UPDATE it and a rule to READ it.
+
+    state = layer.initial_state(batch)
+    y, state = layer(x, state)            # x: B T D, for a chunk of any length T ≥ 1
+
+One call is training (a whole sequence), truncated backpropagation (a chunk, the state detached),
+prefill (a prompt) and generation (one step). What that promises is written in `core.laws`.
+
+Shapes, everywhere: B batch, T steps, D width of the input, W width of the output, S length of a source,
+H heads, K slots of a window, L layers.
+"""
+
+import types
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import torch
+from torch import Tensor, nn
+
+from . import state as states
+
+S = TypeVar("S")
+
+
+class ContractError(ValueError):
+    """An input, state or setting that the contract does not allow, told in one line."""
+
+
+class Memory(NamedTuple):
+    """What an encoder leaves for a decoder to read."""
+
+    values: Tensor  # B S D
+    valid: Tensor  # B S, True where values holds something
+    summary: Any = None  # a state that sums the source up, or None
+    shape: tuple[int, ...] | None = None  # the grid that S was laid out from (rows, columns of an image)
+
+
+class Cost(NamedTuple):
+    """What a layer declares: matrix-product FLOPs of the forward pass, and the bytes of state it ends with."""
+
+    flops: int
+    state_bytes: int
+
+
+class Example(NamedTuple):
+    """An input for the laws."""
+
+    x: Tensor  # B T D
+    memory: Memory | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The settings of one layer: frozen, checked when made, `build()` makes the layer."""
+
+    dim: int
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def build(self) -> Any:
+        raise ContractError(f"{type(self).__qualname__}: a Config needs build()")
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        """Small settings, one for each way of working that the laws should see."""
+        return (cls(dim=6),)
+
+    def example(self, batch: int, steps: int, dtype: torch.dtype = torch.float64) -> Example:
+        """A random input for the laws."""
+        return Example(torch.randn(batch, steps, self.dim, dtype=dtype))
+
+
+def check_settings(config: Any) -> None:
+    """Refuse a setting outside its declared type: choices by name, counts at least 1, rates in [0, 1)."""
+    hints = get_type_hints(type(config))
+    for field in fields(config):
+        value, hint = getattr(config, field.name), hints[field.name]
+        options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+        expected = None
+        if value is None and type(None) in options:
+            continue
+        if choices := [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]:
+            if value not in choices:
+                expected = "one of " + ", ".join(map(repr, choices))
+        elif int in options and not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+            expected = "a whole number of at least 1"
+        elif float in options and not (isinstance(value, int | float) and not isinstance(value, bool)):
+            expected = "a number"
+        elif bool in options and not isinstance(value, bool):
+            expected = "True or False"
+        elif field.name == "dropout" and isinstance(value, int | float) and not 0 <= value < 1:
+            expected = "a share from 0 to below 1"
+        if expected:
+            owner = type(config).__module__.rsplit(".", 1)[-1]
+            raise ContractError(f"{owner}: expected {field.name} to be {expected}, found {value!r}")
+
+
+class Layer(nn.Module, ABC, Generic[S]):
+    """Maps a chunk and a state to outputs and the next state."""
+
+    dim: int  # width of x
+    width: int  # width of y
+    _like: Tensor
+    state_types: tuple[type, ...] = ()  # read off `Layer[State]` by each subclass
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in getattr(cls, "__orig_bases__", ()):
+            if isinstance(get_origin(base), type) and issubclass(get_origin(base), Layer):
+                (argument,) = get_args(base)
+                options = get_args(argument) if get_origin(argument) is types.UnionType else (argument,)
+                cls.state_types = tuple(
+                    get_origin(option) or option
+                    for option in options
+                    if option is not Any and not isinstance(option, TypeVar)
+                )
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Follows .to() and .double() as weights do, also in layers that have none.
+        self.register_buffer("_like", torch.empty(0), persistent=False)
+
+    @abstractmethod
+    def initial_state(
+        self,
+        batch: int,
+        memory: Memory | None = None,
+        like: Tensor | None = None,
+        capacity: int | None = None,
+    ) -> S:
+        """The state before anything was seen.
+
+        `memory` is what an encoder left, for layers that read one; `like` a tensor whose dtype and device to
+        take. With `capacity` a state that grows gets that many slots at once and is then written in place:
+        faster, and single-use, since a call changes the state that it was given.
+        """
+
+    @abstractmethod
+    def forward(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        """x: B T D → y: B T W, and the state after it."""
+
+    @abstractmethod
+    def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
+        """What `steps` steps from the initial state cost, the source being `source` long."""
+
+    def unroll(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        """The definition, against which every fast `forward` is held: one step after the other."""
+        outputs = []
+        for t in range(x.shape[1]):
+            y, state = self(x[:, t : t + 1], state)
+            outputs.append(y)
+        return torch.cat(outputs, dim=1), state
+
+    def ragged(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
+        """Rows of unequal length, padding already zeroed; called by `core.ragged.run`.
+
+        This form suits any layer: all rows run to the shortest length, the rest to the next, and so on.
+        Layers with something faster override it.
+        """
+        ends: dict[int, list[int]] = {}
+        for row, length in enumerate(lengths.tolist()):
+            ends.setdefault(length, []).append(row)
+        active = torch.arange(len(x), device=x.device)
+        pieces, finished, order, start = [], [], [], 0
+        for end in sorted(ends):
+            if end > start:
+                y, state = self(x[active, start:end], state)
+                pieces.append(y.new_zeros(len(x), *y.shape[1:]).index_copy(0, active, y))
+            over = torch.tensor(ends[end], device=x.device)
+            stays = ~torch.isin(active, over)
+            finished.append(states.select(state, (~stays).nonzero()[:, 0]))
+            order.append(over)
+            state, active, start = states.select(state, stays.nonzero()[:, 0]), active[stays], end
+        if start < x.shape[1]:
+            pieces.append(x.new_zeros(len(x), x.shape[1] - start, self.width))
+        return torch.cat(pieces, dim=1), states.select(states.join(finished), torch.cat(order).argsort())
+
+    def explain(self, state: S, x: Tensor) -> dict[str, Tensor]:
+        """What the layer does with x (B D) in this state: gates, weights, whatever an instrument may show."""
+        return {}
+
+    def like(self, like: Tensor | None = None) -> Tensor:
+        """A tensor with the dtype and device that a new state should have."""
+        return self._like if like is None else like
+
+    def element_size(self) -> int:
+        """Bytes of one number of this layer's states."""
+        return self.like().element_size()
+
+    def __call__(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        if torch.compiler.is_compiling():
+            return super().__call__(x, state)
+        check_chunk(self, x, state)
+        try:
+            return super().__call__(x, state)
+        except (RuntimeError, IndexError) as error:
+            if problem := self.diagnose(x, state):
+                raise ContractError(f"{name_of(self)}: {problem}") from error
+            raise
+
+    def diagnose(self, x: Tensor, state: S) -> str | None:
+        """Why a call failed, if it was the caller's doing; asked only after a failure."""
+        own = next(self.parameters(), None)
+        if own is not None and own.device != x.device:
+            return f"expected x on {own.device}, found it on {x.device}; move one of them"
+        if own is not None and own.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+            return f"expected x of {own.dtype} as the layer's weights, found {x.dtype}; cast x or the layer"
+        for name, tensor in states.named(state):
+            if tensor.device != x.device:
+                return f"expected a state on {x.device}, found {name} on {tensor.device}; use state.move"
+        try:
+            wanted = dict(states.named(self.initial_state(len(x), like=x)))
+        except Exception:
+            return None
+        for name, tensor in states.named(state):
+            if name in wanted and tensor.shape[2:] != wanted[name].shape[2:]:
+                return (
+                    f"expected a state made by this layer, found {name} of shape {tuple(tensor.shape)} "
+                    f"where {tuple(wanted[name].shape)} fits; was it made by another layer?"
+                )
+        return None
+
+
+def name_of(layer: nn.Module) -> str:
+    """How a layer is called in messages: `lstm (8 → 8)`."""
+    name = type(layer).__name__
+    dim, width = getattr(layer, "dim", None), getattr(layer, "width", None)
+    return f"{name} ({dim} → {width})" if dim is not None else name
+
+
+def check_chunk(layer: Any, x: Tensor, state: Any) -> None:
+    """The cheap checks that every call makes, and that would otherwise pass in silence."""
+    if x.dim() != 3 or x.shape[2] != layer.dim:
+        raise ContractError(
+            f"{name_of(layer)}: expected x of shape (batch, steps, {layer.dim}), found {tuple(x.shape)}"
+        )
+    if x.shape[1] == 0:
+        raise ContractError(f"{name_of(layer)}: expected at least one step, found x of shape {tuple(x.shape)}")
+    if not x.is_floating_point():
+        raise ContractError(f"{name_of(layer)}: expected floating-point x, found {x.dtype}")
+    if layer.state_types and type(state) not in layer.state_types:
+        wanted = " or ".join(f"{t.__module__}.{t.__name__}" for t in layer.state_types)
+        found = f"{type(state).__module__}.{type(state).__name__}"
+        raise ContractError(
+            f"{name_of(layer)}: expected a state of type {wanted}, found {found}; start from layer.initial_state(batch)"
+        )
+    for tensor in states.leaves(state):
+        if tensor.shape[0] != x.shape[0]:
+            raise ContractError(
+                f"{name_of(layer)}: expected a state of {x.shape[0]} rows as x has, found {tensor.shape[0]} rows"
+            )
+
+
+class Cell(Layer[S]):
+    """A layer that says what it is: `update` and `read`. Anything faster comes later and must agree."""
+
+    @abstractmethod
+    def update(self, state: S, x: Tensor) -> S:
+        """The state after x (B D)."""
+
+    @abstractmethod
+    def read(self, state: S, x: Tensor) -> Tensor:
+        """The output (B W) read from the updated state."""
+
+    def unroll(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        outputs = []
+        for x_t in x.unbind(1):
+            state = self.update(state, x_t)
+            outputs.append(self.read(state, x_t))
+        return torch.stack(outputs, dim=1), state
+
+    def forward(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        return self.unroll(x, state)
+
+
+class Nothing(NamedTuple):
+    """The state of a layer that remembers nothing."""
+
+
+class Pointwise(Layer[Nothing]):
+    """A layer that treats each position alone: norms, feed-forward networks."""
+
+    @abstractmethod
+    def apply_to(self, x: Tensor) -> Tensor:
+        """x: … D → … W, each position by itself."""
+
+    def initial_state(
+        self,
+        batch: int,
+        memory: Memory | None = None,
+        like: Tensor | None = None,
+        capacity: int | None = None,
+    ) -> Nothing:
+        return Nothing()
+
+    def forward(self, x: Tensor, state: Nothing) -> tuple[Tensor, Nothing]:
+        return self.apply_to(x), state
+
+    def ragged(self, x: Tensor, lengths: Tensor, state: Nothing) -> tuple[Tensor, Nothing]:
+        return self(x, state)
+
+
+class Encoder(nn.Module, ABC):
+    """Sees a whole sequence at once and leaves a Memory."""
+
+    dim: int
+    width: int
+
+    @abstractmethod
+    def encode(self, x: Tensor, lengths: Tensor, valid: Tensor) -> tuple[Tensor, Any]:
+        """x: B S D with zeros in the padding → values: B S W (anything in the padding), and a summary or None."""
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Memory:
+        from .ragged import check_lengths, mask
+
+        if x.dim() != 3 or x.shape[2] != self.dim or x.shape[1] == 0:
+            raise ContractError(
+                f"{name_of(self)}: expected x of shape (batch, steps ≥ 1, {self.dim}), found {tuple(x.shape)}"
+            )
+        lengths = check_lengths(lengths, x, least=1)
+        valid = mask(lengths, x.shape[1])
+        values, summary = self.encode(x.masked_fill(~valid[..., None], 0), lengths, valid)
+        return Memory(values.masked_fill(~valid[..., None], 0), valid, summary)

@@ -1,0 +1,32 @@
+"""Files that are either the old one or the new one, never half of either."""
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_aside(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write beside `path`, force it to disk, then rename: a crash or a full disk leaves the old file good."""
+    path = Path(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut, where the system offers it."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

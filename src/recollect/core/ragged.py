@@ -1,0 +1,57 @@
+"""Rows of unequal length: each gets what it would get alone, whatever stands in the padding."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from .contract import ContractError, Layer, Memory
+
+S = TypeVar("S")
+
+
+def run(
+    layer: Layer[S],
+    x: Tensor,
+    lengths: Tensor | Sequence[int],
+    state: S | None = None,
+    memory: Memory | None = None,
+) -> tuple[Tensor, S]:
+    """Outputs (zero in the padding) and each row's own final state. x: B T D; lengths: B, from 0 to T."""
+    lengths = check_lengths(lengths, x)
+    padding = ~mask(lengths, x.shape[1])[..., None]
+    if state is None:
+        state = layer.initial_state(len(x), memory=memory, like=x)
+    y, state = layer.ragged(x.masked_fill(padding, 0), lengths, state)
+    return y.masked_fill(padding, 0), state
+
+
+def mask(lengths: Tensor, steps: int) -> Tensor:
+    """B T: True where a row has something."""
+    return torch.arange(steps, device=lengths.device) < lengths[:, None]
+
+
+def check_lengths(lengths: Tensor | Sequence[int] | None, x: Tensor, least: int = 0) -> Tensor:
+    """The lengths as an int64 tensor beside x, or one clear line about what is wrong with them."""
+    if lengths is None:
+        return torch.full((len(x),), x.shape[1], device=x.device)
+    lengths = torch.as_tensor(lengths, device=x.device)
+    if lengths.shape != (len(x),) or lengths.is_floating_point():
+        raise ContractError(
+            f"lengths: expected {len(x)} whole numbers, one a row, found {lengths.dtype} {tuple(lengths.shape)}"
+        )
+    wrong = ((lengths < least) | (lengths > x.shape[1])).nonzero()[:, 0]
+    if len(wrong):
+        row = int(wrong[0])
+        raise ContractError(
+            f"lengths: expected {least} to {x.shape[1]} (the steps of x), found {int(lengths[row])} in row {row}"
+        )
+    return lengths.long()
+
+
+def reverse(x: Tensor, lengths: Tensor) -> Tensor:
+    """Each row turned round within its own length; the padding stays where it is."""
+    steps = torch.arange(x.shape[1], device=x.device)
+    turned = torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)  # B T
+    return x.gather(1, turned.reshape(*turned.shape, *[1] * (x.dim() - 2)).expand_as(x))

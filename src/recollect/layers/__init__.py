@@ -1,0 +1,115 @@
+"""Every layer of the lineage, by name: the one registry."""
+
+import difflib
+import sys
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from ..core.contract import Config, ContractError, Encoder, Layer
+from . import (
+    align,
+    attention,
+    combine,
+    conv,
+    cross_attention,
+    encoder,
+    gru,
+    linear_attention,
+    lstm,
+    mlp,
+    norm,
+    position,
+    rnn,
+    tcn,
+    transformer,
+    ttt,
+    window,
+)
+
+LINEAGE: dict[str, type[Config]] = {
+    "window": window.Config,
+    "rnn": rnn.Config,
+    "lstm": lstm.Config,
+    "gru": gru.Config,
+    "conv": conv.Config,
+    "attention": attention.Config,
+    "linear-attention": linear_attention.Config,
+    "ttt-linear": ttt.Config,
+    "ttt-mlp": ttt.MlpConfig,
+    "soft-align": align.Config,
+    "cross-attention": cross_attention.Config,
+}
+PARTS: dict[str, type[Config]] = {
+    "position": position.Config,
+    "norm": norm.Config,
+    "feed-forward": mlp.Config,
+    "tcn-block": tcn.Config,
+    "transformer-block": transformer.Config,
+    "stack": combine.StackConfig,
+    "residual": combine.ResidualConfig,
+}
+LAYERS: dict[str, type[Config]] = LINEAGE | PARTS
+ENCODERS: dict[str, type[Config]] = {
+    "forward": encoder.ForwardConfig,
+    "bidirectional": encoder.BidirectionalConfig,
+    "attention": encoder.AttentionConfig,
+    "transformer": encoder.TransformerConfig,
+}
+
+
+def build(name: str, *, dim: int, **settings: Any) -> Layer[Any]:
+    """A layer by its name in `LAYERS`: `build("lstm", dim=64, num_layers=2)`."""
+    return configure(LAYERS, "layer", name, dim=dim, **settings).build()
+
+
+def build_encoder(name: str, *, dim: int, **settings: Any) -> Encoder:
+    """An encoder by its name in `ENCODERS`: `build_encoder("bidirectional", dim=64, layer=lstm.Config(dim=64))`."""
+    return configure(ENCODERS, "encoder", name, dim=dim, **settings).build()
+
+
+def configure(registry: dict[str, type[Config]], kind: str, name: str, **settings: Any) -> Config:
+    """The checked settings of a registered layer; a misspelt name gets a suggestion."""
+    config = registry[known(kind, name, registry)]
+    allowed = [field.name for field in fields(config)]
+    for setting in settings:
+        known(f"setting of {name}", setting, allowed)
+    return config(**settings)
+
+
+def known(kind: str, name: str, names: Any) -> str:
+    """`name`, if it is one of `names`; else one line that says what there is."""
+    if name in names:
+        return name
+    close = difflib.get_close_matches(name, list(names), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise ContractError(f"expected a {kind} out of {', '.join(names)}, found {name!r}{hint}")
+
+
+class Card(NamedTuple):
+    """What a layer is, as its file says."""
+
+    name: str
+    summary: str
+    state: str
+    update: str
+    read: str
+    grows: str
+    fast: str
+
+
+def card(name: str) -> Card:
+    """The card of a layer, read from the docstring at the head of its file."""
+    text = sys.modules[LAYERS[name].__module__].__doc__ or ""
+    summary, *lines = text.splitlines()
+    entries: dict[str, str] = {}
+    current = None
+    for line in lines:
+        head, _, rest = line.partition(" ")
+        if head in ("STATE", "UPDATE", "READ", "GROWS", "FAST"):
+            current = head.lower()
+            entries[current] = rest.strip()
+        elif current and line.startswith("        "):
+            entries[current] += " " + line.strip()
+        else:
+            current = None
+    return Card(name, summary, **entries)

@@ -1,0 +1,228 @@
+"""Causal self-attention: nothing is squeezed; every key and value is kept and looked up by content.
+
+STATE   k, v of everything seen (the KV cache), clock
+UPDATE  append k = W_k x, v = W_v x
+READ    y = W_o Σ softmax(score(q, K))·V, q = W_q x
+GROWS   a k, v each step (up to `window`, where one is set)
+FAST    SDPA for dot scores
+
+Slots are filled in order, so a key's slot is its position. With a `window` the slots become a ring: position
+p stands in slot p mod window. With `capacity` the slots exist from the start and are written in place.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from ..core import state as states
+from ..core.contract import Cell, ContractError, Cost, Layer, Memory
+from .alignment import Places
+from .attend import Attend, AttendConfig, Heads
+from .position import Added, PositionName, positions_of, rotate, slopes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(AttendConfig):
+    """`masked=False` leaves the causal mask out, as a rung of the ladder: it then breaks Chunk and Cause."""
+
+    positions: PositionName = "none"
+    max_positions: int = 1024
+    masked: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.positions == "rotary" and self.size % 2:
+            raise ContractError(f"attention: rotary positions need an even head width, found {self.size}")
+
+    def build(self) -> "Attention":
+        return Attention(self)
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        return (
+            cls(dim=8, heads=2),
+            cls(dim=8, heads=4, kv_heads=2, positions="rotary", bias=True),
+            cls(dim=6, width=4, heads=3, head_dim=2, positions="alibi"),
+            cls(dim=6, heads=2, window=3),
+            cls(dim=6, heads=2, window=4, positions="alibi", score="dot"),
+            cls(dim=5, score="additive", positions="sinusoid"),
+            cls(dim=4, score="general", positions="learned", max_positions=64),
+            cls(dim=4, alignment="hard"),
+            cls(dim=4, heads=2, alignment="local", window=3),
+            cls(dim=6, project=False, score="dot"),
+            cls(dim=8, heads=2, project=False, positions="rotary"),
+        )
+
+
+class State(NamedTuple):
+    keys: Tensor  # B N G d
+    values: Tensor  # B N G d
+    clock: Tensor  # B, int64
+
+
+class Buffer(NamedTuple):
+    """A state with room made beforehand, written in place: single-use, for decoding."""
+
+    keys: Tensor  # B C G d
+    values: Tensor  # B C G d
+    clock: Tensor  # B, int64
+
+
+class Attention(Cell[State | Buffer]):
+    """Self-attention over everything so far."""
+
+    slopes: Tensor
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.dim, self.width = config.dim, config.out
+        self.heads = Heads(config)
+        self.attend = Attend(config)
+        self.added = None
+        if config.positions == "sinusoid" or config.positions == "learned":
+            self.added = Added(config.positions, config.dim, config.max_positions)
+        if config.positions == "alibi":
+            self.register_buffer("slopes", slopes(config.heads), persistent=False)
+
+    def initial_state(
+        self,
+        batch: int,
+        memory: Memory | None = None,
+        like: Tensor | None = None,
+        capacity: int | None = None,
+    ) -> State | Buffer:
+        slots = 0 if capacity is None else min(capacity, self.config.window or capacity)
+        like = self.like(like)
+        shape = (batch, slots, self.config.groups, self.config.size)
+        clock = torch.zeros(batch, dtype=torch.int64, device=like.device)
+        kind = State if capacity is None else Buffer
+        return kind(like.new_zeros(shape), like.new_zeros(shape), clock)
+
+    def update(self, state: State | Buffer, x: Tensor) -> State | Buffer:
+        return self.append(state, *self.keys_and_values(x[:, None], state.clock[:, None]))
+
+    def read(self, state: State | Buffer, x: Tensor) -> Tensor:
+        now = state.clock[:, None] - 1
+        q = self.query(x[:, None], now)
+        places = self.places(now, self.slot_positions(state))
+        y = self.attend(q, state.keys, state.values, places, bias=self.bias(places))
+        return self.heads.merge(y)[:, 0]
+
+    def forward(self, x: Tensor, state: State | Buffer) -> tuple[Tensor, State | Buffer]:
+        steps = x.shape[1]
+        if steps == 1:
+            return self.unroll(x, state)
+        now = positions_of(state.clock, steps)
+        q = self.query(x, now)
+        k, v = self.keys_and_values(x, now)
+        after = self.append(state, k, v)
+        window, slots = self.config.window, state.keys.shape[1]
+        if slots == 0:  # a fresh state: positions are the same in every row
+            places = self.places(now[:1], now[:1])
+        elif window is None:
+            k, v = after.keys, after.values
+            places = self.places(now, self.slot_positions(after))
+        else:  # a ring forgets while the chunk is read, so read the old slots and the chunk side by side
+            k, v = torch.cat([state.keys, k], dim=1), torch.cat([state.values, v], dim=1)
+            places = self.places(now, torch.cat([self.slot_positions(state), now], dim=1))
+        bias = self.bias(places)
+        plain = slots == 0 and bias is None and (window is None or steps <= window) and self.config.masked
+        return self.heads.merge(self.attend(q, k, v, places, bias=bias, causal=plain)), after
+
+    def ragged(self, x: Tensor, lengths: Tensor, state: State | Buffer) -> tuple[Tensor, State | Buffer]:
+        if self.config.window is not None:  # padding would push real keys out of the ring
+            return Layer.ragged(self, x, lengths, state)
+        y, after = self(x, state)
+        clock = state.clock + lengths
+        empty = (torch.arange(after.keys.shape[1], device=x.device) >= clock[:, None])[..., None, None]
+        return y, type(after)(after.keys.masked_fill(empty, 0), after.values.masked_fill(empty, 0), clock)
+
+    def query(self, x: Tensor, positions: Tensor) -> Tensor:
+        """B T D → B T H d, positions applied."""
+        q = self.heads.query(self.add_positions(x, positions))
+        return rotate(q, positions) if self.config.positions == "rotary" else q
+
+    def keys_and_values(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """B T D → twice B T G d, positions applied, in the dtype of the state."""
+        x = self.add_positions(x, positions)
+        k = self.heads.key(x)
+        k = rotate(k, positions) if self.config.positions == "rotary" else k
+        return k, self.heads.value(x)
+
+    def add_positions(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x if self.added is None else x + self.added(positions, x.dtype)
+
+    def append(self, state: State | Buffer, k: Tensor, v: Tensor) -> State | Buffer:
+        """The state with new keys and values in their slots; each row writes at its own clock."""
+        window, steps, slots = self.config.window, k.shape[1], state.keys.shape[1]
+        clock = state.clock + steps
+        if window is not None:  # of a chunk longer than the ring only the end remains
+            k, v = k[:, -window:], v[:, -window:]
+        at = positions_of(clock - k.shape[1], k.shape[1])
+        at = (at if window is None else at % window)[..., None, None].expand_as(k)
+        k, v = k.to(state.keys.dtype), v.to(state.values.dtype)
+        if isinstance(state, Buffer):
+            return Buffer(state.keys.scatter_(1, at, k), state.values.scatter_(1, at, v), clock)
+        wanted = slots + steps if window is None else min(slots + steps, window)
+        if slots == 0 and wanted == steps:
+            # a state must not share storage with the input, as it would in parameter-free attention
+            return State(k if self.config.project else k.clone(), v, clock)
+        return State(
+            states.fit(state.keys, wanted).scatter(1, at, k),
+            states.fit(state.values, wanted).scatter(1, at, v),
+            clock,
+        )
+
+    def slot_positions(self, state: State | Buffer) -> Tensor:
+        """B N: the position that each slot holds, negative where it holds none."""
+        slots = torch.arange(state.keys.shape[1], device=state.clock.device)
+        last = state.clock[:, None] - 1
+        if self.config.window is None:
+            return torch.where(slots <= last, slots, -1)
+        return last - (last - slots) % self.config.window
+
+    def places(self, query: Tensor, key: Tensor) -> Places:
+        """B T, B N → which keys each query may see."""
+        visible = (key >= 0)[:, None].expand(-1, query.shape[1], -1)
+        ahead = key[:, None] - query[:, :, None]
+        if self.config.masked:
+            visible = visible & (ahead <= 0)
+        if self.config.window is not None:
+            visible = visible & (ahead > -self.config.window)
+        return Places(visible, query, key)
+
+    def bias(self, places: Places) -> Tensor | None:
+        """ALiBi: B|1 H T N, a penalty that grows with distance."""
+        if self.config.positions != "alibi":
+            return None
+        return places.offset()[:, None] * self.slopes[:, None, None]
+
+    def explain(self, state: State | Buffer, x: Tensor) -> dict[str, Tensor]:
+        """`weights`: B H N, over the slots of the updated state."""
+        after = self.update(state, x)
+        now = after.clock[:, None] - 1
+        places = self.places(now, self.slot_positions(after))
+        weights = self.attend.weights(self.query(x[:, None], now), after.keys, places, bias=self.bias(places))
+        return {"weights": weights[:, :, 0]}
+
+    def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
+        window = self.config.window or steps
+        pairs = sum(min(t + 1, window) for t in range(steps))
+        kept = batch * min(steps, window) * self.config.groups * self.config.size
+        flops = batch * (self.heads.flops(steps, steps) + self.attend.flops(steps, pairs))
+        return Cost(flops, 2 * kept * self.element_size() + 8 * batch)
+
+    def diagnose(self, x: Tensor, state: State | Buffer) -> str | None:
+        if self.added is not None and (problem := self.added.diagnose(state.clock, x.shape[1])):
+            return problem
+        slots, needed = state.keys.shape[1], int(state.clock.max()) + x.shape[1]
+        if isinstance(state, Buffer) and self.config.window is None and needed > slots:
+            return f"expected at most {slots} steps (capacity), found {needed}; start with a larger capacity"
+        return super().diagnose(x, state)
+
+    def load_torch(self, module: torch.nn.MultiheadAttention) -> None:
+        """Take the weights of a `torch.nn.MultiheadAttention` of the same size."""
+        self.heads.load_torch(module)

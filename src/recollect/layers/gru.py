@@ -1,0 +1,117 @@
+"""The gated recurrent unit (Cho 2014): one vector, of which each unit is kept or replaced.
+
+STATE   h
+UPDATE  r, z = σ(W x + U h + b);  n = tanh(W x + U (r·h) + b) or tanh(W x + r·(U h + b));  h ← (1−z)·n + z·h
+READ    y = h
+GROWS   no
+FAST    fused kernel
+
+The reset gate acts before the product (Cho 2014) or after it (cuDNN and torch, the default). For `before` no
+fused kernel exists: its fast form computes everything that does not depend on h for the whole chunk at once.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from ..core.contract import Layer, Memory
+from .recurrent import Recurrent, RecurrentConfig, batch_first, layer_first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(RecurrentConfig):
+    reset: Literal["after", "before"] = "after"
+
+    def build(self) -> "Gru":
+        return Gru(self)
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        return (
+            cls(dim=6),
+            cls(dim=5, width=4, num_layers=3),
+            cls(dim=5, width=4, num_layers=2, reset="before"),
+            cls(dim=3, bias=False, reset="before"),
+        )
+
+
+class State(NamedTuple):
+    h: Tensor  # B L W
+
+
+class Gru(Recurrent[State]):
+    """Cho's layer, any number deep."""
+
+    config: Config
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, nn.GRU, gates=3)
+
+    def initial_state(
+        self,
+        batch: int,
+        memory: Memory | None = None,
+        like: Tensor | None = None,
+        capacity: int | None = None,
+    ) -> State:
+        return State(self.like(like).new_zeros(batch, len(self.levels), self.width))
+
+    def update(self, state: State, x: Tensor) -> State:
+        new = []
+        for level, h in enumerate(state.h.unbind(1)):
+            W, _, b, _ = self.weights(level)
+            x = self.advance(level, linear(x, W, b), h)
+            new.append(x)
+            x = self.drop(x, level)
+        return State(new[0][:, None] if len(new) == 1 else torch.stack(new, dim=1))
+
+    def read(self, state: State, x: Tensor) -> Tensor:
+        return state.h[:, -1]
+
+    def advance(self, level: int, drive: Tensor, h: Tensor) -> Tensor:
+        """The next h of one layer; `drive` (B 3W) is W x + b for the gates r, z and the candidate n."""
+        z, n = self.gate(level, drive, h)[1:]
+        return (n + z * (h - n)).to(h.dtype)
+
+    def gate(self, level: int, drive: Tensor, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        _, U, _, d = self.weights(level)
+        width = self.width
+        if self.config.reset == "after":
+            from_h = linear(h, U, d)
+            r, z = torch.sigmoid(drive[:, : 2 * width] + from_h[:, : 2 * width]).chunk(2, dim=-1)
+            return r, z, torch.tanh(drive[:, 2 * width :] + r * from_h[:, 2 * width :])
+        gates, new = (None, None) if d is None else (d[: 2 * width], d[2 * width :])
+        r, z = torch.sigmoid(drive[:, : 2 * width] + linear(h, U[: 2 * width], gates)).chunk(2, dim=-1)
+        return r, z, torch.tanh(drive[:, 2 * width :] + linear(r * h, U[2 * width :], new))
+
+    def run_fused(self, x: Any, state: State) -> tuple[Any, State]:
+        if self.config.reset == "before":
+            return self.run_hoisted(x, state)
+        y, h = self.fused(x, layer_first(state.h))
+        return y, State(batch_first(h, state.h.dtype))
+
+    def run_hoisted(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """Layer by layer, with one product for the inputs of all steps."""
+        finals = []
+        for level, h in enumerate(state.h.unbind(1)):
+            W, _, b, _ = self.weights(level)
+            outputs = []
+            for drive in linear(x, W, b).unbind(1):
+                h = self.advance(level, drive, h)
+                outputs.append(h)
+            finals.append(h)
+            x = self.drop(torch.stack(outputs, dim=1), level)
+        return x, State(torch.stack(finals, dim=1))
+
+    def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+        if self.config.reset == "before":  # torch's packed kernel knows only the other kind
+            return Layer.ragged(self, x, lengths, state)
+        return super().ragged(x, lengths, state)
+
+    def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
+        W, _, b, _ = self.weights(level)
+        reset, keep, candidate = self.gate(level, linear(x, W, b), state.h[:, level])
+        return {"reset": reset, "keep": keep, "candidate": candidate}

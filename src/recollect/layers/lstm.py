@@ -1,0 +1,97 @@
+"""Long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers 2000): a cell that is added to.
+
+STATE   h, c
+UPDATE  i, f, o = σ(W x + U h + b);  g = tanh(W x + U h + b);  c ← f·c + i·g;  h ← o·tanh(c)
+READ    y = h
+GROWS   no
+FAST    fused kernel
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from ..core.contract import Memory
+from .recurrent import Recurrent, RecurrentConfig, batch_first, layer_first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(RecurrentConfig):
+    """`forget_bias` is where the forget gate's bias starts, in all (torch: near 0; 1 keeps more from the start)."""
+
+    forget_bias: float = 0.0
+
+    def build(self) -> "Lstm":
+        return Lstm(self)
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        return cls(dim=6), cls(dim=5, width=4, num_layers=3, forget_bias=1.0), cls(dim=3, bias=False)
+
+
+class State(NamedTuple):
+    h: Tensor  # B L W
+    c: Tensor  # B L W, float32 or better: it is a running sum
+
+
+class Lstm(Recurrent[State]):
+    """The gated layer whose cell path carries gradients as far as its forget gates stay open."""
+
+    config: Config
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, nn.LSTM, gates=4)
+        if config.forget_bias and config.bias:
+            with torch.no_grad():
+                for level in self.levels:
+                    getattr(self.fused, f"bias_hh_l{level}")[self.width : 2 * self.width] = config.forget_bias
+                    getattr(self.fused, f"bias_ih_l{level}")[self.width : 2 * self.width] = 0
+
+    def initial_state(
+        self,
+        batch: int,
+        memory: Memory | None = None,
+        like: Tensor | None = None,
+        capacity: int | None = None,
+    ) -> State:
+        like = self.like(like)
+        h = like.new_zeros(batch, len(self.levels), self.width)
+        return State(h, torch.zeros_like(h, dtype=torch.promote_types(h.dtype, torch.float32)))
+
+    def update(self, state: State, x: Tensor) -> State:
+        hs, cs = [], []
+        for level, (h, c) in enumerate(zip(state.h.unbind(1), state.c.unbind(1), strict=True)):
+            i, f, g, o = self.sums(level, x, h).chunk(4, dim=-1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            x = (torch.sigmoid(o) * torch.tanh(c)).to(h.dtype)
+            hs.append(x)
+            cs.append(c)
+            x = self.drop(x, level)
+        if len(hs) == 1:
+            return State(hs[0][:, None], cs[0][:, None])
+        return State(torch.stack(hs, dim=1), torch.stack(cs, dim=1))
+
+    def read(self, state: State, x: Tensor) -> Tensor:
+        return state.h[:, -1]
+
+    def sums(self, level: int, x: Tensor, h: Tensor) -> Tensor:
+        """What the gates see, in torch's order i, f, g, o: B 4W."""
+        W, U, b, d = self.weights(level)
+        return linear(x, W, b) + linear(h, U, d)
+
+    def run_fused(self, x: Any, state: State) -> tuple[Any, State]:
+        h, c = layer_first(state.h), layer_first(state.c)
+        y, (h, c) = self.fused(x, (h, c.to(h.dtype)))
+        return y, State(batch_first(h, state.h.dtype), batch_first(c, state.c.dtype))
+
+    def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
+        i, f, g, o = self.sums(level, x, state.h[:, level]).chunk(4, dim=-1)
+        return {
+            "input": torch.sigmoid(i),
+            "forget": torch.sigmoid(f),
+            "candidate": torch.tanh(g),
+            "output": torch.sigmoid(o),
+        }

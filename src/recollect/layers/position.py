@@ -1,0 +1,135 @@
+"""Telling a layer where it is: positions added to the input, turned into queries and keys, or into the score.
+
+STATE   clock = how many steps were seen
+UPDATE  clock ← clock + 1
+READ    y = x + P[clock − 1], P = sinusoids (Vaswani 2017) or a learned table
+GROWS   no
+FAST    one look-up for the whole chunk
+
+As a layer this adds sinusoids or learned vectors. Rotary positions (Su 2021) and ALiBi (Press 2022) act
+inside attention, which uses the functions here.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from ..core.contract import Cell, Cost, Memory
+from ..core.contract import Config as BaseConfig
+
+PositionName = Literal["none", "sinusoid", "learned", "rotary", "alibi"]
+
+
+def positions_of(clock: Tensor, steps: int) -> Tensor:
+    """B T: the positions of the next `steps` steps."""
+    return clock[:, None] + torch.arange(steps, device=clock.device)
+
+
+def angles(positions: Tensor, dim: int, base: float = 10_000.0) -> Tensor:
+    """… → … dim/2, in float64: position / base^(2i/dim)."""
+    rates = base ** (-torch.arange(0, dim, 2, device=positions.device, dtype=torch.float64) / dim)
+    return positions[..., None] * rates
+
+
+def sinusoids(positions: Tensor, dim: int) -> Tensor:
+    """… → … dim: sine at even places, cosine at odd ones, in float64."""
+    angle = angles(positions, dim)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)[..., :dim]
+
+
+def rotate(x: Tensor, positions: Tensor) -> Tensor:
+    """Rotary: turn each pair of neighbours of x (B T H D, D even) by an angle that grows with its position (B T)."""
+    angle = angles(positions, x.shape[-1])[:, :, None]  # B T 1 D/2
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+
+
+def slopes(heads: int) -> Tensor:
+    """ALiBi's slope of each head: a geometric series, as in the paper also for counts that are no power of 2."""
+    whole = 2 ** (heads.bit_length() - 1)
+    series = [2 ** (-8 * (i + 1) / whole) for i in range(whole)]
+    between = [2 ** (-4 * (i + 1) / whole) for i in range(0, 2 * (heads - whole), 2)]
+    return torch.tensor(series + between, dtype=torch.float64)
+
+
+class Added(nn.Module):
+    """The vectors that sinusoid or learned positions add: B T → B T D."""
+
+    def __init__(self, kind: Literal["sinusoid", "learned"], dim: int, max_positions: int) -> None:
+        super().__init__()
+        self.kind, self.dim, self.max_positions = kind, dim, max_positions
+        if kind == "learned":
+            self.table = nn.Parameter(torch.randn(max_positions, dim) * 0.02)
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        if self.kind == "learned":
+            return nn.functional.embedding(positions, self.table).to(dtype)
+        return sinusoids(positions, self.dim).to(dtype)
+
+    def diagnose(self, clock: Tensor, steps: int) -> str | None:
+        """Learned positions end somewhere, and say so."""
+        if self.kind == "learned" and (last := int(clock.max()) + steps) > self.max_positions:
+            return (
+                f"expected at most {self.max_positions} positions (max_positions), found {last}; "
+                "learned positions end there: use sinusoid, rotary or alibi for longer texts"
+            )
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(BaseConfig):
+    kind: Literal["sinusoid", "learned"] = "sinusoid"
+    max_positions: int = 1024
+
+    def build(self) -> "Position":
+        return Position(self)
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        return cls(dim=6), cls(dim=5, kind="learned", max_positions=64)
+
+
+class State(NamedTuple):
+    clock: Tensor  # B, int64
+
+
+class Position(Cell[State]):
+    """Adds to each input a vector that tells its position."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.dim = self.width = config.dim
+        self.added = Added(config.kind, config.dim, config.max_positions)
+
+    def initial_state(
+        self,
+        batch: int,
+        memory: Memory | None = None,
+        like: Tensor | None = None,
+        capacity: int | None = None,
+    ) -> State:
+        return State(torch.zeros(batch, dtype=torch.int64, device=self.like(like).device))
+
+    def update(self, state: State, x: Tensor) -> State:
+        return State(state.clock + 1)
+
+    def read(self, state: State, x: Tensor) -> Tensor:
+        return x + self.added(state.clock - 1, x.dtype)
+
+    def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        y = x + self.added(positions_of(state.clock, x.shape[1]), x.dtype)
+        return y, State(state.clock + x.shape[1])
+
+    def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+        y, _ = self(x, state)
+        return y, State(state.clock + lengths)
+
+    def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
+        return Cost(0, 8 * batch)
+
+    def diagnose(self, x: Tensor, state: State) -> str | None:
+        return self.added.diagnose(state.clock, x.shape[1]) or super().diagnose(x, state)

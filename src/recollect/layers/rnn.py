@@ -1,0 +1,80 @@
+"""The plain recurrent layer (Elman 1990): everything so far, squeezed into one vector, overwritten each step.
+
+STATE   h
+UPDATE  h ← φ(W x + U h + b), φ = tanh or relu
+READ    y = h
+GROWS   no
+FAST    fused kernel
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from ..core.contract import Memory
+from .recurrent import Recurrent, RecurrentConfig, batch_first, layer_first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(RecurrentConfig):
+    nonlinearity: Literal["tanh", "relu"] = "tanh"
+
+    def build(self) -> "Rnn":
+        return Rnn(self)
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        return cls(dim=6), cls(dim=5, width=4, num_layers=3, nonlinearity="relu"), cls(dim=3, bias=False)
+
+
+class State(NamedTuple):
+    h: Tensor  # B L W
+
+
+class Rnn(Recurrent[State]):
+    """Elman's layer, any number deep."""
+
+    config: Config
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, nn.RNN, gates=1, nonlinearity=config.nonlinearity)
+        self.activation = torch.tanh if config.nonlinearity == "tanh" else torch.relu
+
+    def initial_state(
+        self,
+        batch: int,
+        memory: Memory | None = None,
+        like: Tensor | None = None,
+        capacity: int | None = None,
+    ) -> State:
+        return State(self.like(like).new_zeros(batch, len(self.levels), self.width))
+
+    def update(self, state: State, x: Tensor) -> State:
+        new = []
+        for level in self.levels:
+            h = state.h[:, level]
+            x = self.activation(self.sums(level, x, h)).to(h.dtype)
+            new.append(x)
+            x = self.drop(x, level)
+        return State(torch.stack(new, dim=1))
+
+    def read(self, state: State, x: Tensor) -> Tensor:
+        return state.h[:, -1]
+
+    def sums(self, level: int, x: Tensor, h: Tensor) -> Tensor:
+        """What the nonlinearity sees: B W."""
+        W, U, b, d = self.weights(level)
+        return linear(x, W, b) + linear(h, U, d)
+
+    def run_fused(self, x: Any, state: State) -> tuple[Any, State]:
+        y, h = self.fused(x, layer_first(state.h))
+        return y, State(batch_first(h, state.h.dtype))
+
+    def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
+        """`slope` of each unit: how much of a gradient its nonlinearity lets through."""
+        sums = self.sums(level, x, state.h[:, level])
+        slope = 1 - torch.tanh(sums) ** 2 if self.config.nonlinearity == "tanh" else (sums > 0).to(sums)
+        return {"slope": slope}

@@ -1,0 +1,66 @@
+"""The Transformer's block: attention moves information between positions, a feed-forward network works on each.
+
+STATE   that of its attention (and the projected source, in a decoder that reads one)
+UPDATE  attention's
+READ    two or three residual sublayers: attention, attention to a source (`cross`), feed-forward
+GROWS   as its attention
+FAST    each sublayer's own
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from ..core.contract import Config as BaseConfig
+from ..core.contract import Example
+from . import combine, mlp
+from .attention import Config as AttentionConfig
+from .cross_attention import Config as CrossConfig
+from .norm import NormName
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(BaseConfig):
+    """`attention` and `cross` carry all their options; a causal block, or with `cross` a decoder block."""
+
+    attention: AttentionConfig | None = None
+    cross: CrossConfig | None = None
+    heads: int = 1
+    hidden: int | None = None
+    activation: mlp.ActivationName = "gelu"
+    norm: NormName = "layer"
+    order: Literal["pre", "post"] = "pre"
+    bias: bool = True
+    dropout: float = 0.0
+
+    def stack(self) -> combine.StackConfig:
+        """The block, spelled out."""
+        default = AttentionConfig(dim=self.dim, heads=self.heads, bias=self.bias, dropout=self.dropout)
+        feed = mlp.Config(
+            dim=self.dim, hidden=self.hidden, activation=self.activation, bias=self.bias, dropout=self.dropout
+        )
+        sublayers = [self.attention or default, self.cross, feed]
+        return combine.StackConfig(
+            dim=self.dim,
+            layers=tuple(
+                combine.ResidualConfig(
+                    dim=self.dim, layer=layer, norm=self.norm, order=self.order, dropout=self.dropout
+                )
+                for layer in sublayers
+                if layer is not None
+            ),
+        )
+
+    def build(self) -> combine.Stack:
+        return self.stack().build()
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        rotary = AttentionConfig(dim=4, heads=2, positions="rotary")
+        return (
+            cls(dim=4, heads=2),
+            cls(dim=4, attention=rotary, activation="swiglu", norm="rms", bias=False),
+            cls(dim=4, heads=2, cross=CrossConfig(dim=4, heads=2, memory_dim=3, bias=True), order="post"),
+        )
+
+    def example(self, batch: int, steps: int, dtype: Any = None) -> Example:
+        return self.stack().example(batch, steps, dtype)

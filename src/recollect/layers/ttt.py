@@ -1,0 +1,354 @@
+"""Test-time training (Sun 2024, arXiv 2407.04620): the state is a small model, and reading a token trains it.
+
+STATE   weights W of an inner model f, the gradient G gathered since the last boundary, clock
+UPDATE  G ← G + η(x)·∇ℓ(W; k, v),  ℓ = ½‖f(k; W) − v‖²;  at every b-th step W ← W − ρ·G, G ← 0
+READ    y = W_o norm(f(q; W − ρ·G))
+GROWS   no
+FAST    dual form, one mini-batch of b steps at a time
+
+with k, v, q = W_k x, W_v x, W_q x by head, f(k) = k + LN(inner(k)), and `inner` linear (`ttt-linear`) or a
+two-layer MLP with GELU (`ttt-mlp`). W₀ and b₀ are learned; so is the inner rate η(x) = rate·σ(w·x + β)/d.
+ρ is 1 as in the paper's equations, or with `average=True` (the authors' code, and the default) a learned
+factor for each place in the mini-batch that starts at 1/place: the mean of the gradients, not their sum.
+
+All gradients are taken at the W of the last boundary, so the steps of one mini-batch do not wait for each
+other: that is the dual form. A boundary need not be where a chunk ends, since G and the clock are state, and
+rows may stand at different places in their mini-batch: a chunk is laid out on a grid of mini-batches, each
+row from its own place on, and what the grid has to spare adds nothing.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, Self
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+from torch.nn.functional import gelu, layer_norm
+from torch.utils.checkpoint import checkpoint
+
+from ..core import state as states
+from ..core.contract import Cell, ContractError, Cost, Memory
+from ..core.contract import Config as BaseConfig
+from .position import rotate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(BaseConfig):
+    """`batch` is b, the inner mini-batch; None never steps: batch gradient descent from W₀.
+
+    The switches turn the layer into its simpler relatives: with `norm`, `learn_rate`, `learn_start`,
+    `average` and `out_norm` off, `rate=head_dim` and `batch=None`, ttt-linear is linear attention, unnormalised
+    and with identity features. `rotary` turns q and k by their place in the mini-batch.
+    """
+
+    width: int | None = None
+    heads: int = 1
+    batch: int | None = 16
+    rate: float = 1.0
+    norm: bool = True
+    learn_rate: bool = True
+    learn_start: bool = True
+    average: bool = True
+    out_norm: bool = True
+    rotary: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dim % self.heads:
+            raise ContractError(f"ttt: expected heads to divide dim {self.dim}, found {self.heads} heads")
+        if self.batch is None and (self.average or self.rotary):
+            raise ContractError("ttt: batch=None has no places in a mini-batch; set average=False and rotary=False")
+
+    @property
+    def size(self) -> int:
+        return self.dim // self.heads
+
+    def widths(self) -> tuple[int, ...]:
+        """The widths of the inner model, from input to output."""
+        return self.size, self.size
+
+    def build(self) -> "Ttt":
+        return Ttt(self)
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        return (
+            cls(dim=4, heads=2, batch=3),
+            cls(dim=4, heads=1, batch=4, average=False, rotary=True),
+            cls(dim=4, width=3, heads=2, batch=None, average=False),
+            cls(dim=4, heads=2, batch=1, norm=False, out_norm=False, learn_start=False, learn_rate=False),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MlpConfig(Config):
+    """`hidden` is how many times wider the inner model's hidden layer is."""
+
+    rate: float = 0.1
+    hidden: int = 4
+
+    def widths(self) -> tuple[int, ...]:
+        return self.size, self.hidden * self.size, self.size
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        return cls(dim=4, heads=2, batch=3, rate=1.0, hidden=2), cls(dim=4, batch=4, average=False, hidden=2)
+
+
+class Model(NamedTuple):
+    """The inner model, or a gradient of it: for each of its layers a matrix and a bias."""
+
+    weights: tuple[Tensor, ...]  # B H in out
+    biases: tuple[Tensor, ...]  # B H 1 out
+
+
+class State(NamedTuple):
+    model: Model  # float32 or better
+    gradient: Model  # gathered since the last boundary
+    clock: Tensor  # B, int64
+
+
+class Ttt(Cell[State]):
+    """A layer whose memory is trained as it reads."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.dim, self.width = config.dim, config.width or config.dim
+        heads, size, widths = config.heads, config.size, config.widths()
+        self.q, self.k, self.v = (nn.Linear(self.dim, self.dim, bias=False) for _ in range(3))
+        self.out = nn.Linear(self.dim, self.width, bias=False)
+        starts = [(torch.randn(heads, i, o) * 0.02, torch.zeros(heads, 1, o)) for i, o in self.pairs(widths)]
+        if config.learn_start:
+            self.start_weights = nn.ParameterList([weight for weight, _ in starts])
+            self.start_biases = nn.ParameterList([bias for _, bias in starts])
+        if config.learn_rate:
+            self.rate = nn.Linear(self.dim, heads)
+        if config.norm:
+            self.norm_weight = nn.Parameter(torch.ones(heads, 1, size))
+            self.norm_bias = nn.Parameter(torch.zeros(heads, 1, size))
+        if config.average and config.batch is not None:
+            self.place_offset = nn.Parameter(torch.zeros(config.batch))
+        if config.out_norm:
+            self.out_norm = nn.LayerNorm(self.dim)
+
+    @staticmethod
+    def pairs(widths: tuple[int, ...]) -> list[tuple[int, int]]:
+        return list(pairwise(widths))
+
+    def initial_state(
+        self,
+        batch: int,
+        memory: Memory | None = None,
+        like: Tensor | None = None,
+        capacity: int | None = None,
+    ) -> State:
+        like = self.like(like)
+        dtype = torch.promote_types(like.dtype, torch.float32)
+        empty = Model(
+            *(
+                tuple(like.new_zeros(batch, self.config.heads, *shape, dtype=dtype) for shape in shapes)
+                for shapes in (self.pairs(self.config.widths()), [(1, o) for o in self.config.widths()[1:]])
+            )
+        )
+        model = empty
+        if self.config.learn_start:
+            starts = Model(tuple(self.start_weights), tuple(self.start_biases))
+            model = states.map(lambda zero, start: zero + start.to(dtype), empty, starts)
+        else:
+            model = states.map(torch.clone, empty)
+        return State(model, empty, torch.zeros(batch, dtype=torch.int64, device=like.device))
+
+    # The definition: one step at a time
+
+    def update(self, state: State, x: Tensor) -> State:
+        k, v, rate = self.see(x[:, None], state)
+        step = self.gradient(state.model, k, v, rate)
+        gathered = states.map(torch.add, state.gradient, step)
+        return self.settle(state.model, gathered, state.clock + 1)
+
+    def read(self, state: State, x: Tensor) -> Tensor:
+        # Right after a boundary the model has been stepped and nothing is gathered: the same W − ρ·G.
+        place = (state.clock[:, None] - 1) % (self.config.batch or 1)
+        q = self.query(x[:, None], state, place)
+        factor = self.place_factor(place)[:, None, :, None]
+        now = states.map(lambda w, g: w - factor * g, state.model, state.gradient)
+        return self.merge(self.predict(now, q), x)[:, 0]
+
+    def gradient(self, model: Model, k: Tensor, v: Tensor, rate: Tensor) -> Model:
+        """η·∇ℓ at `model`, summed over the steps of k and v (B H T d); rate: B H T 1."""
+        inputs, slopes = self.backward(model, k, v)
+        slopes = [slope * rate for slope in slopes]
+        return Model(
+            tuple(x.mT @ slope for x, slope in zip(inputs, slopes, strict=True)),
+            tuple(slope.sum(dim=2, keepdim=True) for slope in slopes),
+        )
+
+    def settle(self, model: Model, gathered: Model, clock: Tensor) -> State:
+        """At a boundary the gathered gradient goes into the model; each row has its own clock."""
+        if self.config.batch is None:
+            return State(model, gathered, clock)
+        boundary = (clock % self.config.batch == 0)[:, None, None, None]
+        return State(*self.step(model, gathered, boundary), clock)
+
+    def step(self, model: Model, gathered: Model, boundary: Tensor) -> tuple[Model, Model]:
+        """W − ρ·G and nothing where `boundary` (B 1 1 1) is true, W and G elsewhere."""
+        last = self.place_factor(torch.full_like(boundary, (self.config.batch or 1) - 1, dtype=torch.int64))
+        return (
+            states.map(lambda w, g: torch.where(boundary, w - last * g, w), model, gathered),
+            states.map(lambda g: g.masked_fill(boundary, 0), gathered),
+        )
+
+    # The inner model
+
+    def predict(self, model: Model, x: Tensor) -> Tensor:
+        """f(x; W): B H T d."""
+        z = x
+        for i, (weight, bias) in enumerate(zip(*model, strict=True)):
+            z = (gelu(z, approximate="tanh") if i else z) @ weight + bias
+        return self.close(x, z)
+
+    def close(self, x: Tensor, z: Tensor) -> Tensor:
+        """f(x) from what the inner model's last layer gives: x + LN(z), or z itself."""
+        if not self.config.norm:
+            return z
+        return x + layer_norm(z, z.shape[-1:]) * self.norm_weight + self.norm_bias
+
+    def backward(self, model: Model, k: Tensor, v: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """The inputs of each inner layer and ∂ℓ/∂z of its sums, both B H T ·, for every step by itself."""
+        inputs, sums = [k], []
+        for i, (weight, bias) in enumerate(zip(*model, strict=True)):
+            if i:
+                inputs.append(gelu(sums[-1], approximate="tanh"))
+            sums.append(inputs[-1] @ weight + bias)
+        slope = self.loss_slope(k, v, sums[-1])
+        slopes = [slope]
+        for weight, z in zip(reversed(model.weights[1:]), reversed(sums[:-1]), strict=True):
+            slope = (slope @ weight.mT) * gelu_slope(z)
+            slopes.insert(0, slope)
+        return inputs, slopes
+
+    def loss_slope(self, k: Tensor, v: Tensor, z: Tensor) -> Tensor:
+        """∂ℓ/∂z for ℓ = ½‖f − v‖², where f = k + LN(z) or z."""
+        if not self.config.norm:
+            return z - v
+        deviation = (z.var(dim=-1, keepdim=True, correction=0) + 1e-5).rsqrt()
+        normal = (z - z.mean(dim=-1, keepdim=True)) * deviation
+        slope = (k + normal * self.norm_weight + self.norm_bias - v) * self.norm_weight
+        inward = slope.mean(dim=-1, keepdim=True) + normal * (slope * normal).mean(dim=-1, keepdim=True)
+        return (slope - inward) * deviation
+
+    # What goes in and comes out
+
+    def see(self, x: Tensor, state: State, place: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """k, v: B H T d and the inner rate: B H T 1, for x: B T D."""
+        if place is None:
+            place = state.clock[:, None] % (self.config.batch or 1)
+        k, v = self.split(self.k(x), state), self.split(self.v(x), state)
+        if self.config.learn_rate:
+            rate = torch.sigmoid(rearrange(self.rate(x), "b t h -> b h t 1").to(k.dtype))
+        else:
+            rate = torch.ones_like(k[..., :1])
+        return self.turn(k, place), v, rate * (self.config.rate / self.config.size)
+
+    def query(self, x: Tensor, state: State, place: Tensor) -> Tensor:
+        return self.turn(self.split(self.q(x), state), place)
+
+    def turn(self, x: Tensor, place: Tensor) -> Tensor:
+        return rotate(x.transpose(1, 2), place).transpose(1, 2) if self.config.rotary else x
+
+    def split(self, x: Tensor, state: State) -> Tensor:
+        """B T (H d) → B H T d, in the dtype of the inner model."""
+        return rearrange(x, "b t (h d) -> b h t d", h=self.config.heads).to(state.model.weights[0].dtype)
+
+    def merge(self, y: Tensor, x: Tensor) -> Tensor:
+        """B H T d → B T W."""
+        y = rearrange(y, "b h t d -> b t (h d)").to(x.dtype)
+        return self.out(self.out_norm(y) if self.config.out_norm else y)
+
+    def place_factor(self, place: Tensor) -> Tensor:
+        """ρ for places in the mini-batch (any shape)."""
+        if not self.config.average or self.config.batch is None:
+            return torch.ones_like(place, dtype=torch.promote_types(self.out.weight.dtype, torch.float32))
+        places = torch.arange(1, self.config.batch + 1, device=place.device)
+        return (1 / places + self.place_offset).clamp(min=0)[place]
+
+    # The fast form
+
+    def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        steps = x.shape[1]
+        if steps == 1:
+            return self.unroll(x, state)
+        batch = self.config.batch or steps
+        offset = state.clock % batch if self.config.batch else torch.zeros_like(state.clock)
+        count = 1 if self.config.batch is None else -(-(steps + batch - 1) // batch)
+        grid = torch.arange(count * batch, device=x.device)
+        source = grid - offset[:, None]  # B N: which step stands here
+        filled = (source >= 0) & (source < steps)
+        place = (grid % batch).expand_as(source)
+        laid = x.gather(1, source.clamp(0, steps - 1)[..., None].expand(-1, -1, x.shape[2]))
+        k, v, rate = self.see(laid, state, place)
+        q = self.query(laid, state, place)
+        rate = rate * filled[:, None, :, None]
+        model, gathered, outputs = state.model, state.gradient, []
+        for i in range(count):
+            here = slice(i * batch, (i + 1) * batch)
+            part = q[:, :, here], k[:, :, here], v[:, :, here], rate[:, :, here]
+            full = ((offset + steps) >= (i + 1) * batch)[:, None, None, None]
+            if torch.is_grad_enabled() and len(model.weights) > 1:  # the hidden layer is wide: keep none of it
+                y, model, gathered = checkpoint(self.mini_batch, model, gathered, *part, full, use_reentrant=False)
+            else:
+                y, model, gathered = self.mini_batch(model, gathered, *part, full)
+            outputs.append(y)
+        y = torch.cat(outputs, dim=2)
+        at = (offset[:, None] + torch.arange(steps, device=x.device))[:, None, :, None]
+        y = y.gather(2, at.expand(-1, y.shape[1], -1, y.shape[3]))
+        return self.merge(y, x), State(model, gathered, state.clock + steps)
+
+    def mini_batch(
+        self, model: Model, gathered: Model, q: Tensor, k: Tensor, v: Tensor, rate: Tensor, full: Tensor
+    ) -> tuple[Tensor, Model, Model]:
+        """The dual form: every step of one mini-batch at once. q, k, v: B H b d; full: B 1 1 1.
+
+        W_t = W − ρ_t (G + Σ_{s≤t} η_s x_sᵀ g_s), so q_t W_t needs no W_t: it is q_t (W − ρ_t G) minus
+        attention from q_t to the earlier x_s with values η_s g_s.
+        """
+        inputs, slopes = self.backward(model, k, v)
+        slopes = [slope * rate for slope in slopes]
+        factor = self.place_factor(torch.arange(q.shape[2], device=q.device))[:, None]  # b 1
+        z = q
+        for i, (x, slope) in enumerate(zip(inputs, slopes, strict=True)):
+            seen = gelu(z, approximate="tanh") if i else q
+            earlier = (seen @ x.mT + 1).tril() @ slope
+            moved = seen @ gathered.weights[i] + gathered.biases[i] + earlier
+            z = seen @ model.weights[i] + model.biases[i] - factor * moved
+        total = Model(
+            tuple(g + x.mT @ slope for g, x, slope in zip(gathered.weights, inputs, slopes, strict=True)),
+            tuple(g + slope.sum(dim=2, keepdim=True) for g, slope in zip(gathered.biases, slopes, strict=True)),
+        )
+        if self.config.batch is None:
+            return self.close(q, z), model, total
+        return self.close(q, z), *self.step(model, total, full)
+
+    def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
+        """The inner `loss` (B H) at the current weights, and the inner `rate` (B H)."""
+        k, v, rate = self.see(x[:, None], state)
+        loss = 0.5 * (self.predict(state.model, k) - v).square().sum(dim=-1)
+        return {"loss": loss[..., 0], "rate": rate[..., 0, 0]}
+
+    def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
+        """By the definition: the inner layers are passed forward, backward and for ∇W, and once more to read."""
+        c = self.config
+        inner = [i * o for i, o in self.pairs(c.widths())]
+        products = c.heads * (3 * sum(inner) + sum(inner[1:])) + 3 * self.dim**2 + self.dim * self.width
+        products += self.dim * c.heads if c.learn_rate else 0
+        with torch.no_grad():
+            return Cost(2 * batch * steps * products, states.nbytes(self.initial_state(1)) * batch)
+
+
+def gelu_slope(x: Tensor) -> Tensor:
+    """The derivative of GELU's tanh form."""
+    scale = 0.7978845608028654  # √(2/π)
+    tanh = torch.tanh(scale * (x + 0.044715 * x**3))
+    return 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh**2) * scale * (1 + 3 * 0.044715 * x**2)
