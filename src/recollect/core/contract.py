@@ -257,11 +257,19 @@ def check_chunk(layer: Any, x: Tensor, state: Any) -> None:
         raise ContractError(
             f"{name_of(layer)}: expected a state of type {wanted}, found {found}; start from layer.initial_state(batch)"
         )
-    for tensor in states.leaves(state):
-        if tensor.shape[0] != x.shape[0]:
-            raise ContractError(
-                f"{name_of(layer)}: expected a state of {x.shape[0]} rows as x has, found {tensor.shape[0]} rows"
-            )
+    if (rows := _other_batch(state, x.shape[0])) is not None:
+        raise ContractError(f"{name_of(layer)}: expected a state of {x.shape[0]} rows as x has, found {rows} rows")
+
+
+def _other_batch(state: Any, rows: int) -> int | None:
+    """The number of rows of a tensor in the state that has not `rows` of them."""
+    for part in state:
+        if isinstance(part, Tensor):
+            if part.shape[0] != rows:
+                return part.shape[0]
+        elif isinstance(part, tuple) and (found := _other_batch(part, rows)) is not None:
+            return found
+    return None
 
 
 class Cell(Layer[S]):

@@ -66,16 +66,7 @@ def chunk(
     tolerance: float | None = None,
 ) -> float:
     """Law 1. `chunks` are lengths that sum to T; `warm` (B T' D) is read first, to start from a used state."""
-    if sum(chunks) != x.shape[1] or min(chunks) < 1:
-        raise ValueError(f"chunks: expected lengths ≥ 1 that sum to {x.shape[1]}, found {list(chunks)}")
-
-    def in_chunks(x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        outputs = []
-        for part in x.split(list(chunks), dim=1):
-            y, state = layer(part, state)
-            outputs.append(y)
-        return torch.cat(outputs, dim=1), state
-
+    in_chunks = _in_chunks(layer, chunks, x.shape[1])
     expected = _everything(layer, layer.unroll, x, memory, warm)
     found = _everything(layer, in_chunks, x, memory, warm)
     what = f"chunks of {'+'.join(map(str, chunks))}{' from a used state' if warm is not None else ''}"
@@ -83,6 +74,40 @@ def chunk(
         _compare("Chunk", layer, f"{what} against the definition", found[kind], expected[kind], x.dtype, tolerance)
         for kind in expected
     )
+
+
+def chunk_values(
+    layer: Layer[Any],
+    x: Tensor,
+    chunks: Sequence[int],
+    *,
+    memory: Memory | None = None,
+    tolerance: float | None = None,
+) -> float:
+    """Law 1 without gradients: for models in use."""
+    with torch.no_grad():
+        y, state = layer.unroll(x, _start(layer, x, memory))
+        z, final = _in_chunks(layer, chunks, x.shape[1])(x, _start(layer, x, memory))
+    found, expected = [("y", z), *states.named(final)], [("y", y), *states.named(state)]
+    what = f"chunks of {'+'.join(map(str, chunks))} against the definition"
+    return _compare("Chunk", layer, what, found, expected, x.dtype, tolerance)
+
+
+def buffered(
+    layer: Layer[Any],
+    x: Tensor,
+    chunks: Sequence[int],
+    *,
+    memory: Memory | None = None,
+    tolerance: float | None = None,
+) -> float:
+    """The form with `capacity`: written in place and single-use, it owes the outputs of the definition."""
+    with torch.no_grad():
+        y, _ = layer.unroll(x, _start(layer, x, memory))
+        state = layer.initial_state(len(x), memory=memory, like=_like(x), capacity=x.shape[1])
+        z, _ = _in_chunks(layer, chunks, x.shape[1])(x, state)
+    what = f"a state with capacity {x.shape[1]}, chunks of {'+'.join(map(str, chunks))}"
+    return _compare("Chunk", layer, what, [("y", z)], [("y", y)], x.dtype, tolerance)
 
 
 def cause(
@@ -280,8 +305,27 @@ def encoder_row(encoder: Encoder, x: Tensor, lengths: Sequence[int], *, toleranc
 # How the laws look at a layer
 
 
+def _like(x: Tensor) -> Tensor | None:
+    return x if x.is_floating_point() else None
+
+
 def _start(layer: Layer[Any], x: Tensor, memory: Memory | None) -> Any:
-    return layer.initial_state(len(x), memory=memory, like=x if x.is_floating_point() else None)
+    return layer.initial_state(len(x), memory=memory, like=_like(x))
+
+
+def _in_chunks(layer: Layer[Any], chunks: Sequence[int], steps: int) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
+    """The layer called chunk by chunk, its state carried over."""
+    if sum(chunks) != steps or min(chunks) < 1:
+        raise ValueError(f"chunks: expected lengths ≥ 1 that sum to {steps}, found {list(chunks)}")
+
+    def run(x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        outputs = []
+        for part in x.split(list(chunks), dim=1):
+            y, state = layer(part, state)
+            outputs.append(y)
+        return torch.cat(outputs, dim=1), state
+
+    return run
 
 
 def _disturb(x: Tensor) -> Tensor:
@@ -337,12 +381,11 @@ def _everything(
 
 def _gradients(outputs: Named, inputs: list[Tensor], names: list[str], cotangents: _Cotangents) -> Named:
     """The gradients of a random weighting of all outputs."""
-    total = sum(
-        (tensor * cotangents.like(tensor)).sum() for _, tensor in outputs if tensor.requires_grad and tensor.numel()
-    )
-    if not isinstance(total, Tensor):
-        return []
-    gradients = torch.autograd.grad(total, inputs, allow_unused=True)
+    weighted = [(tensor, cotangents.like(tensor)) for _, tensor in outputs]
+    total = sum((tensor * weight).sum() for tensor, weight in weighted if tensor.requires_grad)
+    gradients = [None] * len(inputs)
+    if isinstance(total, Tensor):
+        gradients = torch.autograd.grad(total, inputs, allow_unused=True)
     return [
         (f"gradient of {name}", torch.zeros_like(tensor) if gradient is None else gradient)
         for name, tensor, gradient in zip(names, inputs, gradients, strict=True)

@@ -116,10 +116,8 @@ class Bidirectional(Encoder):
             for layer, suffix in zip(pair, ("", "_reverse"), strict=True):
                 if not isinstance(layer, Recurrent):
                     raise ContractError(f"load_torch: expected rnn, lstm or gru inside, found {type(layer).__name__}")
-                names = layer.fused.state_dict()
-                layer.fused.load_state_dict(
-                    {name: weights[name.replace("_l0", f"_l{level}") + suffix] for name in names}
-                )
+                names = layer.state_dict()
+                layer.load_state_dict({name: weights[name.replace("_l0", f"_l{level}") + suffix] for name in names})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,8 @@ class Gru(Recurrent[State]):
     config: Config
 
     def __init__(self, config: Config) -> None:
-        super().__init__(config, nn.GRU, gates=3)
+        cell = torch.gru_cell if config.reset == "after" else None
+        super().__init__(config, torch.gru, cell, nn.GRU, gates=3)
 
     def initial_state(
         self,
@@ -87,13 +88,26 @@ class Gru(Recurrent[State]):
         r, z = torch.sigmoid(drive[:, : 2 * width] + linear(h, U[: 2 * width], gates)).chunk(2, dim=-1)
         return r, z, torch.tanh(drive[:, 2 * width :] + linear(r * h, U[2 * width :], new))
 
-    def run_fused(self, x: Any, state: State) -> tuple[Any, State]:
-        if self.config.reset == "before":
-            return self.run_hoisted(x, state)
-        y, h = self.fused(x, layer_first(state.h))
-        return y, State(batch_first(h, state.h.dtype))
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        new, below = [], x[:, 0]
+        for level, h in enumerate(state.h.unbind(1)):
+            below = self.cell(below, h, *self.weights(level))
+            new.append(below)
+            below = self.drop(below, level)
+        return below[:, None], State(below[:, None] if len(new) == 1 else torch.stack(new, dim=1))
 
-    def run_hoisted(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+    def pack(self, state: State) -> Tensor:
+        return layer_first(state.h)
+
+    def unpack(self, final: Any, state: State) -> State:
+        return State(batch_first(final[0], state.h.dtype))
+
+    def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        if self.config.reset == "before" and x.shape[1] > 1:
+            return self.hoisted(x, state)
+        return super().forward(x, state)
+
+    def hoisted(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         """Layer by layer, with one product for the inputs of all steps."""
         finals = []
         for level, h in enumerate(state.h.unbind(1)):

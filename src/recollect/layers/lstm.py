@@ -43,12 +43,12 @@ class Lstm(Recurrent[State]):
     config: Config
 
     def __init__(self, config: Config) -> None:
-        super().__init__(config, nn.LSTM, gates=4)
+        super().__init__(config, torch.lstm, torch.lstm_cell, nn.LSTM, gates=4)
         if config.forget_bias and config.bias:
             with torch.no_grad():
                 for level in self.levels:
-                    getattr(self.fused, f"bias_hh_l{level}")[self.width : 2 * self.width] = config.forget_bias
-                    getattr(self.fused, f"bias_ih_l{level}")[self.width : 2 * self.width] = 0
+                    getattr(self, f"bias_hh_l{level}")[self.width : 2 * self.width] = config.forget_bias
+                    getattr(self, f"bias_ih_l{level}")[self.width : 2 * self.width] = 0
 
     def initial_state(
         self,
@@ -82,10 +82,22 @@ class Lstm(Recurrent[State]):
         W, U, b, d = self.weights(level)
         return linear(x, W, b) + linear(h, U, d)
 
-    def run_fused(self, x: Any, state: State) -> tuple[Any, State]:
-        h, c = layer_first(state.h), layer_first(state.c)
-        y, (h, c) = self.fused(x, (h, c.to(h.dtype)))
-        return y, State(batch_first(h, state.h.dtype), batch_first(c, state.c.dtype))
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        hs, cs, below = [], [], x[:, 0]
+        for level, hidden in enumerate(zip(state.h.unbind(1), state.c.unbind(1), strict=True)):
+            below, c = self.cell(below, hidden, *self.weights(level))
+            hs.append(below)
+            cs.append(c)
+            below = self.drop(below, level)
+        if len(hs) == 1:
+            return below[:, None], State(below[:, None], cs[0][:, None])
+        return below[:, None], State(torch.stack(hs, dim=1), torch.stack(cs, dim=1))
+
+    def pack(self, state: State) -> tuple[Tensor, Tensor]:
+        return layer_first(state.h), layer_first(state.c).to(state.h.dtype)
+
+    def unpack(self, final: Any, state: State) -> State:
+        return State(batch_first(final[0], state.h.dtype), batch_first(final[1], state.c.dtype))
 
     def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
         i, f, g, o = self.sums(level, x, state.h[:, level]).chunk(4, dim=-1)

@@ -1,13 +1,13 @@
 """What rnn, lstm and gru share: several layers deep, fused kernels for whole sequences, torch's weights.
 
-The weights live in a `torch.nn` module, so that they load from and save to torch as they are. A whole chunk
-runs that module's fused kernel. One step never does (at T = 1 on a CPU it costs 13 to 24 times a cell's step,
-and Dynamo refuses it): it runs `update` and `read`, which are also the definition.
+The weights have the names and the layout of `torch.nn`'s, so they load from and save to torch as they are.
+A whole chunk runs torch's fused kernel. One step never does (at T = 1 on a CPU it costs 13 to 24 times a
+cell's step, and Dynamo refuses it): it runs `update` and `read`, which are also the definition.
 """
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -40,31 +40,39 @@ def batch_first(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class Recurrent(Cell[S]):
-    """A stack of gated or plain recurrent cells. `fused` is the torch module that holds the weights."""
+    """A stack of gated or plain recurrent cells, with torch's names and layout for the weights."""
 
-    fused: nn.RNNBase
     gates: int  # blocks of `width` rows in each weight matrix
 
-    def __init__(self, config: RecurrentConfig, fused: Any, gates: int, **options: Any) -> None:
+    def __init__(
+        self, config: RecurrentConfig, kernel: Any, cell: Any, template: Any, gates: int, **options: Any
+    ) -> None:
         super().__init__()
         self.config = config
         self.dim = config.dim
         self.width = config.width or config.dim
         self.gates = gates
-        self.fused = fused(
-            config.dim,
-            self.width,
-            config.num_layers,
-            bias=config.bias,
-            batch_first=True,
-            dropout=config.dropout if config.num_layers > 1 else 0.0,
-            **options,
-        )
+        self.kernel = kernel  # torch's fused function, such as torch.lstm
+        self.cell = cell  # torch's function for one step of one layer, such as torch.lstm_cell, or None
+        self.template = template  # torch's module class, such as nn.LSTM
+        self.options = options
         self.levels = range(config.num_layers)
+        fresh = self.empty_torch()
+        self.names = [[name for name, _ in fresh.named_parameters() if name.endswith(f"_l{i}")] for i in self.levels]
+        for name, parameter in fresh.named_parameters():
+            self.register_parameter(name, parameter)
 
     @abstractmethod
-    def run_fused(self, x: Any, state: S) -> tuple[Any, S]:
-        """A whole chunk (or a packed sequence) through torch's kernel."""
+    def pack(self, state: S) -> Any:
+        """The state as torch's kernels take it: layers first."""
+
+    @abstractmethod
+    def unpack(self, final: Any, state: S) -> S:
+        """A state like `state` from what torch's kernel gives back."""
+
+    @abstractmethod
+    def step(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        """One step (x: B 1 D) through torch's kernel for a single cell: what `update` says, in fewer calls."""
 
     @abstractmethod
     def look(self, level: int, x: Tensor, state: S) -> dict[str, Tensor]:
@@ -78,27 +86,34 @@ class Recurrent(Cell[S]):
 
     def forward(self, x: Tensor, state: S) -> tuple[Tensor, S]:
         if x.shape[1] == 1:
+            same = all(tensor.dtype == x.dtype for tensor in state)
+            if same and self.cell is not None and not torch.is_autocast_enabled(x.device.type):
+                return self.step(x, state)
             return self.unroll(x, state)
-        return self.run_fused(x, state)
+        y, *final = self.kernel(x, self.pack(state), *self.arguments(), batch_first=True)
+        return y, self.unpack(final, state)
 
     def ragged(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
         if x.shape[1] == 1:
             return super().ragged(x, lengths, state)
         packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        y, final = self.run_fused(packed, state)
-        y, _ = pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])
+        # torch's kernel wants the longest row first
+        first = self.pack(states.select(state, packed.sorted_indices))
+        y, *final = self.kernel(packed.data, packed.batch_sizes, first, *self.arguments())
+        after = states.select(self.unpack(final, state), packed.unsorted_indices)
+        y, _ = pad_packed_sequence(packed._replace(data=y), batch_first=True, total_length=x.shape[1])
         empty = (lengths == 0)[:, None, None]
-        return y, states.map(lambda before, after: torch.where(empty, before, after), state, final)
+        return y, states.map(lambda before, after: torch.where(empty, before, after), state, after)
+
+    def arguments(self) -> tuple[Any, ...]:
+        """What every fused call is given: weights, bias, layers, dropout, training, bidirectional."""
+        weights = [getattr(self, name) for level in self.names for name in level]
+        return weights, self.config.bias, len(self.levels), self.config.dropout, self.training, False
 
     def weights(self, level: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """W (gates·width, in), U (gates·width, width) and the two biases of one layer."""
-        fused = self.fused
-        return (
-            getattr(fused, f"weight_ih_l{level}"),
-            getattr(fused, f"weight_hh_l{level}"),
-            getattr(fused, f"bias_ih_l{level}") if self.config.bias else None,
-            getattr(fused, f"bias_hh_l{level}") if self.config.bias else None,
-        )
+        found = [self._parameters[name] for name in self.names[level]]
+        return tuple(found) if self.config.bias else (*found, None, None)  # type: ignore[return-value]
 
     def drop(self, x: Tensor, level: int) -> Tensor:
         """Dropout on what a layer hands to the one above."""
@@ -112,28 +127,49 @@ class Recurrent(Cell[S]):
         flops = sum(2 * rows * (width + self.width) for width in inputs) * batch * steps
         return Cost(flops, states.nbytes(self.initial_state(1)) * batch)
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        result = super()._apply(fn, recurse)
+        self.compact()
+        return result
+
+    def compact(self) -> None:
+        """Lay the weights out in one block, as cuDNN wants them; elsewhere nothing is done."""
+        weights = self.arguments()[0]
+        if not (weights[0].is_cuda and torch.backends.cudnn.is_acceptable(weights[0])):
+            return
+        from torch.backends.cudnn import rnn
+
+        mode = rnn.get_cudnn_mode(self.empty_torch("meta").mode)
+        with torch.no_grad(), torch.cuda.device_of(weights[0]):
+            torch._cudnn_rnn_flatten_weight(
+                weights, len(self.names[0]), self.dim, mode, self.width, 0, len(self.levels), True, False
+            )
+
     def load_torch(self, module: nn.RNNBase) -> None:
         """Take the weights of a `torch.nn` module of the same kind and size."""
-        if type(module) is not type(self.fused) or module.bidirectional:
+        if type(module) is not self.template or module.bidirectional:
             raise ContractError(
-                f"load_torch: expected a one-way {type(self.fused).__name__}, found "
+                f"load_torch: expected a one-way {self.template.__name__}, found "
                 f"{'a bidirectional ' if module.bidirectional else ''}{type(module).__name__}"
                 f"{'; build the encoder `bidirectional` for that' if module.bidirectional else ''}"
             )
-        self.fused.load_state_dict(module.state_dict())
+        self.load_state_dict(module.state_dict())
 
     def to_torch(self) -> nn.RNNBase:
         """A `torch.nn` module (batch first) with a copy of these weights."""
-        options = {"nonlinearity": self.fused.nonlinearity} if isinstance(self.fused, nn.RNN) else {}
-        kind: Any = type(self.fused)
-        module = kind(
+        module = self.empty_torch().to(self.like())
+        module.load_state_dict(self.state_dict())
+        return module
+
+    def empty_torch(self, device: str | None = None) -> nn.RNNBase:
+        """A fresh `torch.nn` module of the same kind and size."""
+        return self.template(
             self.dim,
             self.width,
             len(self.levels),
             bias=self.config.bias,
             batch_first=True,
-            dropout=self.fused.dropout,
-            **options,
+            dropout=self.config.dropout if len(self.levels) > 1 else 0.0,
+            device=device,
+            **self.options,
         )
-        module.load_state_dict(self.fused.state_dict())
-        return module.to(self.like())

@@ -40,7 +40,9 @@ class Rnn(Recurrent[State]):
     config: Config
 
     def __init__(self, config: Config) -> None:
-        super().__init__(config, nn.RNN, gates=1, nonlinearity=config.nonlinearity)
+        kernel = torch.rnn_tanh if config.nonlinearity == "tanh" else torch.rnn_relu
+        cell = torch.rnn_tanh_cell if config.nonlinearity == "tanh" else torch.rnn_relu_cell
+        super().__init__(config, kernel, cell, nn.RNN, gates=1, nonlinearity=config.nonlinearity)
         self.activation = torch.tanh if config.nonlinearity == "tanh" else torch.relu
 
     def initial_state(
@@ -69,9 +71,19 @@ class Rnn(Recurrent[State]):
         W, U, b, d = self.weights(level)
         return linear(x, W, b) + linear(h, U, d)
 
-    def run_fused(self, x: Any, state: State) -> tuple[Any, State]:
-        y, h = self.fused(x, layer_first(state.h))
-        return y, State(batch_first(h, state.h.dtype))
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        new, below = [], x[:, 0]
+        for level, h in enumerate(state.h.unbind(1)):
+            below = self.cell(below, h, *self.weights(level))
+            new.append(below)
+            below = self.drop(below, level)
+        return below[:, None], State(below[:, None] if len(new) == 1 else torch.stack(new, dim=1))
+
+    def pack(self, state: State) -> Tensor:
+        return layer_first(state.h)
+
+    def unpack(self, final: Any, state: State) -> State:
+        return State(batch_first(final[0], state.h.dtype))
 
     def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
         """`slope` of each unit: how much of a gradient its nonlinearity lets through."""

@@ -74,9 +74,9 @@ class Config(BaseConfig):
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
         return (
-            cls(dim=4, heads=2, batch=3),
+            cls(dim=8, heads=2, batch=3),
             cls(dim=4, heads=1, batch=4, average=False, rotary=True),
-            cls(dim=4, width=3, heads=2, batch=None, average=False),
+            cls(dim=8, width=3, heads=2, batch=None, average=False),
             cls(dim=4, heads=2, batch=1, norm=False, out_norm=False, learn_start=False, learn_rate=False),
         )
 
@@ -93,7 +93,7 @@ class MlpConfig(Config):
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
-        return cls(dim=4, heads=2, batch=3, rate=1.0, hidden=2), cls(dim=4, batch=4, average=False, hidden=2)
+        return cls(dim=8, heads=2, batch=3, rate=1.0, hidden=2), cls(dim=4, batch=4, average=False, hidden=2)
 
 
 class Model(NamedTuple):

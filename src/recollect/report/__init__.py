@@ -1,0 +1,1 @@
+"""Results to figures, tables and pages."""
