@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass
 class Row:
-    """One comparison: median seconds of ours and of each peer, and the ratio to the best peer (below 1: ours is faster)."""
+    """One comparison: median seconds of ours and each peer, and the ratio to the best (below 1: ours is faster)."""
 
     row: str
     device: str

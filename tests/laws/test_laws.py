@@ -4,8 +4,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from laws.cases import every_encoder, every_layer
 
+from laws.cases import every_encoder, every_layer
 from recollect.core import laws
 from recollect.core import state as states
 from recollect.layers import ENCODERS

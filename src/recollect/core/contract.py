@@ -101,7 +101,7 @@ def check_settings(config: Any) -> None:
             expected = "a number"
         elif bool in options and not isinstance(value, bool):
             expected = "True or False"
-        elif field.name == "dropout" and isinstance(value, int | float) and not 0 <= value < 1:
+        elif field.name.endswith("dropout") and isinstance(value, int | float) and not 0 <= value < 1:
             expected = "a share from 0 to below 1"
         if expected:
             owner = type(config).__module__.rsplit(".", 1)[-1]

@@ -21,11 +21,15 @@ S = TypeVar("S", bound=tuple[Tensor, ...])
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(Config):
-    """`width` is that of the hidden state (default: dim); `dropout` acts between layers, in training."""
+    """`width` is that of the hidden state (default: dim).
+
+    In training, `dropout` acts between layers, and `weight_dropout` on U, one mask for a whole chunk.
+    """
 
     width: int | None = None
     num_layers: int = 1
     dropout: float = 0.0
+    weight_dropout: float = 0.0
     bias: bool = True
 
 
@@ -96,23 +100,26 @@ class Recurrent(Cell[S]):
     def ragged(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
         if x.shape[1] == 1:
             return super().ragged(x, lengths, state)
-        packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        # torch's kernel wants the longest row first
-        first = self.pack(states.select(state, packed.sorted_indices))
+        order = lengths.argsort(descending=True)  # torch's kernel wants the longest row first
+        back = order.argsort()
+        packed = pack_padded_sequence(x[order], lengths[order].clamp(min=1).cpu(), batch_first=True)
+        first = self.pack(states.select(state, order))
         y, *final = self.kernel(packed.data, packed.batch_sizes, first, *self.arguments())
-        after = states.select(self.unpack(final, state), packed.unsorted_indices)
         y, _ = pad_packed_sequence(packed._replace(data=y), batch_first=True, total_length=x.shape[1])
+        y, after = y[back], states.select(self.unpack(final, state), back)
         empty = (lengths == 0)[:, None, None]
         return y, states.map(lambda before, after: torch.where(empty, before, after), state, after)
 
     def arguments(self) -> tuple[Any, ...]:
         """What every fused call is given: weights, bias, layers, dropout, training, bidirectional."""
-        weights = [getattr(self, name) for level in self.names for name in level]
+        weights = [weight for level in self.levels for weight in self.weights(level) if weight is not None]
         return weights, self.config.bias, len(self.levels), self.config.dropout, self.training, False
 
     def weights(self, level: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """W (gates·width, in), U (gates·width, width) and the two biases of one layer."""
         found = [self._parameters[name] for name in self.names[level]]
+        if self.config.weight_dropout and self.training:
+            found[1] = nn.functional.dropout(found[1], self.config.weight_dropout)  # pyright: ignore
         return tuple(found) if self.config.bias else (*found, None, None)  # type: ignore[return-value]
 
     def drop(self, x: Tensor, level: int) -> Tensor:
@@ -134,14 +141,14 @@ class Recurrent(Cell[S]):
 
     def compact(self) -> None:
         """Lay the weights out in one block, as cuDNN wants them; elsewhere nothing is done."""
-        weights = self.arguments()[0]
+        weights: list[Tensor] = [parameter for parameter in self.parameters(recurse=False)]
         if not (weights[0].is_cuda and torch.backends.cudnn.is_acceptable(weights[0])):
             return
         from torch.backends.cudnn import rnn
 
         mode = rnn.get_cudnn_mode(self.empty_torch("meta").mode)
         with torch.no_grad(), torch.cuda.device_of(weights[0]):
-            torch._cudnn_rnn_flatten_weight(
+            torch._cudnn_rnn_flatten_weight(  # pyright: ignore[reportPrivateImportUsage]
                 weights, len(self.names[0]), self.dim, mode, self.width, 0, len(self.levels), True, False
             )
 
