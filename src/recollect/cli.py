@@ -1,7 +1,7 @@
 """The command line: parses, calls, prints. Nothing heavy is imported before a command needs it."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,6 +42,174 @@ def models(json: Json = False) -> None:
     else:
         title = f"The lineage. bytes: of state at width {lineage.WIDTH}, after 1 → after 1,000 steps"
         print(render(title, lineage.COLUMNS, (entry.cells() for entry in lineage.entries()), lines=True), end="")
+
+
+Data = Annotated[list[str] | None, typer.Option(help="File, folder or known set; may be given more than once.")]
+DataDir = Annotated[str | None, typer.Option(help="Folder with copies of the known sets (or RECOLLECT_DATA).")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
+Run = Annotated[str, typer.Argument(help="A run folder.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="key=value: any other setting.", show_default=False)]
+
+
+@app.command(epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]")
+def train(
+    task: Annotated[str, typer.Argument(help="The task: text.")],
+    data: Data = None,
+    valid: Annotated[list[str] | None, typer.Option(help="Validation text (default: the end of the data).")] = None,
+    tokenizer: Annotated[str, typer.Option(help="chars, bytes, words or bpe.")] = "chars",
+    vocab: Annotated[str | None, typer.Option(help="Vocabulary size, for words and bpe.")] = None,
+    model: Annotated[str, typer.Option(help="A name out of the lineage, or ngram.")] = "transformer",
+    width: Annotated[int | None, typer.Option(help="Width of the layers.")] = None,
+    layers: Annotated[int | None, typer.Option(help="How many layers.")] = None,
+    params: Annotated[str | None, typer.Option(help="Solve the width for so many parameters, such as 1M.")] = None,
+    steps: Annotated[str | None, typer.Option(help="Budget in steps (default: 1,000).")] = None,
+    tokens: Annotated[str | None, typer.Option(help="Budget in tokens, such as 10M.")] = None,
+    seconds: Annotated[str | None, typer.Option(help="Budget in seconds.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Rows of a batch.")] = None,
+    context: Annotated[int | None, typer.Option(help="Tokens of a window.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    device: Device = "auto",
+    out: Annotated[str | None, typer.Option(help="The run folder (default: runs/TASK-MODEL-SEED).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    init: Annotated[str | None, typer.Option(help="Start from another run's weights.")] = None,
+    of: Annotated[list[str] | None, typer.Option(help="For --model mixture: the two runs.")] = None,
+    data_dir: DataDir = None,
+    settings: Set = None,
+    json: Json = False,
+) -> None:
+    """Train one model into a run folder. It can be stopped at any time and continued with --resume."""
+    from . import config as edge
+    from .layers import known
+
+    known("task", task, ["text"])
+    from .train import text as job
+    from .train.progress import Progress
+
+    where = _device(device)
+    if resume:
+        if out is None:
+            raise edge.SettingError("--resume: expected --out with the folder of the run to go on with")
+        more = None if steps is None else int(edge.number(steps))
+        found = job.resume(out, device=where, data_dir=data_dir, longer=more, progress=Progress())
+        _report(out, found, json)
+        return
+    out = out or f"runs/{task}-{model}-{seed or 0}"
+    if model == "mixture":
+        if not of or len(of) != 2:
+            raise edge.SettingError("--model mixture: expected --of twice, once for each run")
+        _report(out, job.mix(of[0], of[1], out, device=where, data_dir=data_dir), json)
+        return
+    given = {
+        "width": width, "layers": layers, "steps": steps, "tokens": tokens, "seconds": seconds, "batch": batch,
+        "context": context, "lr": lr, "seed": seed, "vocab": vocab,
+    }  # fmt: skip
+    texts = {name: str(value) for name, value in given.items() if value is not None} | edge.split(settings or [])
+    run = job.configure(texts, model=model, data=data or (), valid=valid or (), tokenizer=tokenizer)
+    wanted = None if params is None else int(edge.number(params))
+    found = job.train(run, out, device=where, data_dir=data_dir, params=wanted, init=init, progress=Progress())
+    _report(out, found, json)
+
+
+@app.command("eval", epilog="Example: [bold]recollect eval runs/text-lstm-0 --rule stateful[/bold]")
+def evaluate(
+    run: Run,
+    data: Data = None,
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "valid",
+    rule: Annotated[str, typer.Option(help="windows, stateful, sliding or all.")] = "windows",
+    device: Device = "auto",
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """Measure a run: its metric, and the rule by which it was computed."""
+    from .layers import known
+    from .train import text as job
+
+    rules = ["windows", "stateful", "sliding"]
+    chosen = rules if rule == "all" else [known("rule", rule, [*rules, "all"])]
+    found = job.measure(run, split=split, rules=chosen, data=data or (), device=_device(device), data_dir=data_dir)
+    if json:
+        _print_json(found)
+        return
+    from .report.table import render
+
+    rows = [
+        [name, f"{r['nats_per_token']:.4f}", f"{r['perplexity']:.3f}", f"{r['bits_per_byte']:.4f}", r["rule"]]
+        for name, r in found["rules"].items()
+    ]
+    print(
+        render(f"{run}: {found['data']}, {split}", ("rule", "nats/token", "perplexity", "bits/byte", "how"), rows),
+        end="",
+    )
+    guesses = "  ".join(f"{name} {value:.4f}" for name, value in found["baselines"].items())
+    print(f"without learning, nats/token: {guesses}")
+
+
+@app.command(epilog='Example: [bold]recollect generate runs/text-lstm-0 --prompt "KING:" --temperature 0.8[/bold]')
+def generate(
+    run: Run,
+    prompt: Annotated[list[str] | None, typer.Option(help="What to go on from; several make a batch.")] = None,
+    length: Annotated[int, typer.Option(help="Tokens to write.")] = 300,
+    temperature: Annotated[float, typer.Option(help="Below 1 bolder, above 1 wilder.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw from the fewest tokens with this much probability.")] = None,
+    penalty: Annotated[float, typer.Option(help="Above 1: what was written becomes less likely.")] = 1.0,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Always the likeliest token.")] = False,
+    stop: Annotated[list[str] | None, typer.Option(help="Stop when this was written.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same text.")] = 0,
+    state_in: Annotated[str | None, typer.Option(help="Go on from a saved state.")] = None,
+    state_out: Annotated[str | None, typer.Option(help="Save the state at the end.")] = None,
+    device: Device = "cpu",
+) -> None:
+    """Let a run write. The text streams to stdout; a prompt of - is read from stdin."""
+    from .decode import sample
+    from .train import text as job
+
+    used = job.load(run, _device(device))
+    config = sample.Config(
+        length=length, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p, penalty=penalty, seed=seed
+    )
+    prompts = [sys.stdin.read() if p == "-" else p for p in prompt or []]
+    for piece in job.write(used, prompts, config, stops=stop or [], state_in=state_in, state_out=state_out):
+        print(piece, end="", flush=True)
+    print()
+
+
+@app.command(epilog="Example: [bold]recollect verify runs/text-lstm-0[/bold]")
+def verify(run: Run, json: Json = False) -> None:
+    """Run the laws of the contract on the trained weights of a run."""
+    from .train import text as job
+
+    errors = job.verify(run)
+    if json:
+        _print_json(errors)
+        return
+    for law, error in errors.items():
+        print(f"{law:8} holds   largest error {error:.1e}")
+
+
+def _device(name: str) -> str:
+    if name == "cpu":
+        return name
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"--device: expected a device of this machine, found {name!r}; use cpu or auto")
+    return name
+
+
+def _report(out: str, found: dict[str, Any], json: bool) -> None:
+    """What a training run ends with."""
+    short = {name: value for name, value in found.items() if name != "by_position"}
+    if json:
+        _print_json({"run": out} | short)
+        return
+    print(
+        f"{out}: validation {found['nats_per_token']:.4f} nats/token, perplexity {found['perplexity']:.3f}, "
+        f"{found['bits_per_byte']:.4f} bits/byte ({found['rule']})"
+    )
 
 
 def _print_json(content: object) -> None:

@@ -83,8 +83,8 @@ class Config:
         return Example(torch.randn(batch, steps, self.dim, dtype=dtype))
 
 
-def check_settings(config: Any) -> None:
-    """Refuse a setting outside its declared type: choices by name, counts at least 1, rates in [0, 1)."""
+def check_settings(config: Any, least: dict[str, int] | None = None) -> None:
+    """Refuse a setting outside its declared type: choices by name, counts from 1 (or `least`), dropout in [0, 1)."""
     hints = get_type_hints(type(config))
     for field in fields(config):
         value, hint = getattr(config, field.name), hints[field.name]
@@ -95,8 +95,10 @@ def check_settings(config: Any) -> None:
         if choices := [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]:
             if value not in choices:
                 expected = "one of " + ", ".join(map(repr, choices))
-        elif int in options and not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-            expected = "a whole number of at least 1"
+        elif int in options and float not in options:
+            lowest = (least or {}).get(field.name, 1)
+            if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+                expected = f"a whole number of at least {lowest}"
         elif float in options and not (isinstance(value, int | float) and not isinstance(value, bool)):
             expected = "a number"
         elif bool in options and not isinstance(value, bool):
@@ -114,6 +116,7 @@ class Layer(nn.Module, ABC, Generic[S]):
     dim: int  # width of x
     width: int  # width of y
     _like: Tensor
+    _shapes: list[torch.Size] | None
     state_types: tuple[type, ...] = ()  # read off `Layer[State]` by each subclass
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -196,20 +199,42 @@ class Layer(nn.Module, ABC, Generic[S]):
         """A tensor with the dtype and device that a new state should have."""
         return self._like if like is None else like
 
+    def state_shapes(self) -> list[torch.Size] | None:
+        """The shape of each tensor of this layer's states but for the rows; None where a memory decides it."""
+        if "_shapes" not in self.__dict__:
+            try:
+                with torch.no_grad():
+                    self._shapes = [tensor.shape[1:] for tensor in states.leaves(self.initial_state(1))]
+            except ContractError:
+                self._shapes = None
+        return self._shapes
+
     def element_size(self) -> int:
         """Bytes of one number of this layer's states."""
         return self.like().element_size()
 
-    def __call__(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+    def __call__(self, x: Tensor, state: S | None = None, *rest: Any) -> tuple[Tensor, S]:
         if torch.compiler.is_compiling():
-            return super().__call__(x, state)
-        check_chunk(self, x, state)
+            return super().__call__(x, state, *rest)
+        self.check(x, state)
         try:
-            return super().__call__(x, state)
+            return super().__call__(x, state, *rest)
         except (RuntimeError, IndexError) as error:
-            if problem := self.diagnose(x, state):
+            if state is not None and (problem := self.diagnose(x, state)):
                 raise ContractError(f"{name_of(self)}: {problem}") from error
             raise
+
+    def check(self, x: Tensor, state: S | None) -> None:
+        """The cheap checks that every call makes, of what would otherwise pass in silence."""
+        if x.dim() != 3 or x.shape[2] != self.dim:
+            raise ContractError(
+                f"{name_of(self)}: expected x of shape (batch, steps, {self.dim}), found {tuple(x.shape)}"
+            )
+        if x.shape[1] == 0:
+            raise ContractError(f"{name_of(self)}: expected at least one step, found x of shape {tuple(x.shape)}")
+        if not x.is_floating_point():
+            raise ContractError(f"{name_of(self)}: expected floating-point x, found {x.dtype}")
+        check_state(self, state, x.shape[0])
 
     def diagnose(self, x: Tensor, state: S) -> str | None:
         """Why a call failed, if it was the caller's doing; asked only after a failure."""
@@ -221,16 +246,6 @@ class Layer(nn.Module, ABC, Generic[S]):
         for name, tensor in states.named(state):
             if tensor.device != x.device:
                 return f"expected a state on {x.device}, found {name} on {tensor.device}; use state.move"
-        try:
-            wanted = dict(states.named(self.initial_state(len(x), like=x)))
-        except Exception:
-            return None
-        for name, tensor in states.named(state):
-            if name in wanted and tensor.shape[2:] != wanted[name].shape[2:]:
-                return (
-                    f"expected a state made by this layer, found {name} of shape {tuple(tensor.shape)} "
-                    f"where {tuple(wanted[name].shape)} fits; was it made by another layer?"
-                )
         return None
 
 
@@ -241,35 +256,36 @@ def name_of(layer: nn.Module) -> str:
     return f"{name} ({dim} → {width})" if dim is not None else name
 
 
-def check_chunk(layer: Any, x: Tensor, state: Any) -> None:
-    """The cheap checks that every call makes, and that would otherwise pass in silence."""
-    if x.dim() != 3 or x.shape[2] != layer.dim:
-        raise ContractError(
-            f"{name_of(layer)}: expected x of shape (batch, steps, {layer.dim}), found {tuple(x.shape)}"
-        )
-    if x.shape[1] == 0:
-        raise ContractError(f"{name_of(layer)}: expected at least one step, found x of shape {tuple(x.shape)}")
-    if not x.is_floating_point():
-        raise ContractError(f"{name_of(layer)}: expected floating-point x, found {x.dtype}")
+def check_state(layer: Any, state: Any, rows: int) -> None:
+    """A state must have been made by the layer, with as many rows as x."""
     if layer.state_types and type(state) not in layer.state_types:
         wanted = " or ".join(f"{t.__module__}.{t.__name__}" for t in layer.state_types)
         found = f"{type(state).__module__}.{type(state).__name__}"
         raise ContractError(
             f"{name_of(layer)}: expected a state of type {wanted}, found {found}; start from layer.initial_state(batch)"
         )
-    if (rows := _other_batch(state, x.shape[0])) is not None:
-        raise ContractError(f"{name_of(layer)}: expected a state of {x.shape[0]} rows as x has, found {rows} rows")
-
-
-def _other_batch(state: Any, rows: int) -> int | None:
-    """The number of rows of a tensor in the state that has not `rows` of them."""
-    for part in state:
-        if isinstance(part, Tensor):
-            if part.shape[0] != rows:
-                return part.shape[0]
-        elif isinstance(part, tuple) and (found := _other_batch(part, rows)) is not None:
-            return found
-    return None
+    tensors = states.leaves(state)
+    for tensor in tensors:
+        if tensor.shape[0] != rows:
+            raise ContractError(
+                f"{name_of(layer)}: expected a state of {rows} rows as x has, found {tensor.shape[0]} rows"
+            )
+    shapes = layer.state_shapes()
+    if shapes is None:
+        return
+    if len(tensors) != len(shapes):
+        raise ContractError(
+            f"{name_of(layer)}: expected a state of {len(shapes)} tensors, found {len(tensors)}; "
+            "was it made by another layer?"
+        )
+    for tensor, shape in zip(tensors, shapes, strict=True):
+        found = tensor.shape[1:]
+        if found != shape and (found[1:] != shape[1:] or shape[0] != 0):  # what starts with no slots grows
+            name = next(name for name, other in states.named(state) if other is tensor)
+            raise ContractError(
+                f"{name_of(layer)}: expected a state made by this layer, found {name} of shape {tuple(tensor.shape)} "
+                f"where {(rows, *shape)} fits; was it made by another layer?"
+            )
 
 
 class Cell(Layer[S]):
@@ -338,6 +354,11 @@ class Encoder(nn.Module, ABC):
             raise ContractError(
                 f"{name_of(self)}: expected x of shape (batch, steps ≥ 1, {self.dim}), found {tuple(x.shape)}"
             )
+        if not x.is_floating_point():
+            raise ContractError(f"{name_of(self)}: expected floating-point x, found {x.dtype}")
+        own = next(self.parameters(), x)
+        if own.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise ContractError(f"{name_of(self)}: expected x of {own.dtype} as the weights, found {x.dtype}")
         lengths = check_lengths(lengths, x, least=1)
         valid = mask(lengths, x.shape[1])
         values, summary = self.encode(x.masked_fill(~valid[..., None], 0), lengths, valid)

@@ -3,7 +3,7 @@
 Each returns the largest error it saw and raises `LawBroken` with one sentence that names the law, the
 layer, what was tried and the error. They are stated for `eval()`; differences are relative to the largest
 entry of each tensor, 1e-10 in float64 and 1e-5 in float32 unless told otherwise. (A gradient tensor that is
-nothing but rounding, such as that of a key's bias under a softmax, is held to 1e-4 of the largest gradient.)
+nothing but rounding, such as that of a key's bias under a softmax, counts relative to 1e-4 of the largest one.)
 
 1. chunk     any way to cut x into chunks gives the outputs, final state and gradients of the definition
 2. cause     changing x_t changes no output before t
@@ -178,16 +178,17 @@ def ragged(
         outputs, finals = [], []
         for r, length in enumerate(lengths):
             own = states.select(state, torch.tensor([r], device=x.device))
-            y = x.new_zeros(1, 0, layer.width)
+            y = torch.zeros(1, 0, layer.width, dtype=layer.like().dtype, device=x.device)
             if length:
                 y, own = layer(x[r : r + 1, :length], own)
             outputs.append(states.fit(y, x.shape[1]))
             finals.append(own)
         return torch.cat(outputs), states.join(finals)
 
-    padding = ~mask(torch.tensor(lengths, device=x.device), x.shape[1])[..., None]
+    padding = ~mask(torch.tensor(lengths, device=x.device), x.shape[1])
+    padding = padding.reshape(*padding.shape, *[1] * (x.dim() - 2))
     expected = _everything(layer, apart, x.masked_fill(padding, 0), memory)
-    found = _everything(layer, together, x.masked_fill(padding, float("nan")), memory)
+    found = _everything(layer, together, _junk(x, padding), memory)
     what = f"lengths {list(lengths)} with NaN in the padding against each row alone"
     return max(
         _compare("Ragged", layer, what, *_same_slots(found[kind], expected[kind]), x.dtype, tolerance)
@@ -333,6 +334,11 @@ def _disturb(x: Tensor) -> Tensor:
     return x.flip(0, 1) * -30 + 10 if x.is_floating_point() else (x + 1) % (x.max() + 1)
 
 
+def _junk(x: Tensor, padding: Tensor) -> Tensor:
+    """The worst that can stand in the padding: NaN, or where x are tokens another token."""
+    return x.masked_fill(padding, float("nan")) if x.is_floating_point() else torch.where(padding, _disturb(x), x)
+
+
 class _Cotangents:
     """The same random directions for both sides of a comparison."""
 
@@ -418,7 +424,8 @@ def _compare(
     tolerance: float | None,
 ) -> float:
     if tolerance is None:
-        tolerance = TOLERANCE[dtype if dtype in TOLERANCE else torch.float32]
+        found_in = next((t.dtype for _, t in expected if t.is_floating_point()), dtype)
+        tolerance = TOLERANCE[torch.float64 if found_in == torch.float64 else torch.float32]
     worst = 0.0
     gradients = [float(t.abs().max()) for name, t in expected if name.startswith("gradient") and t.numel()]
     for (name, a), (_, b) in zip(found, expected, strict=True):

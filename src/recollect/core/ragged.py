@@ -19,12 +19,13 @@ def run(
     memory: Memory | None = None,
 ) -> tuple[Tensor, S]:
     """Outputs (zero in the padding) and each row's own final state. x: B T D; lengths: B, from 0 to T."""
-    lengths = check_lengths(lengths, x)
-    padding = ~mask(lengths, x.shape[1])[..., None]
     if state is None:
-        state = layer.initial_state(len(x), memory=memory, like=x)
-    y, state = layer.ragged(x.masked_fill(padding, 0), lengths, state)
-    return y.masked_fill(padding, 0), state
+        state = layer.initial_state(len(x), memory=memory, like=x if x.is_floating_point() else None)
+    layer.check(x, state)
+    lengths = check_lengths(lengths, x)
+    padding = ~mask(lengths, x.shape[1])
+    y, state = layer.ragged(x.masked_fill(padding.reshape(*padding.shape, *[1] * (x.dim() - 2)), 0), lengths, state)
+    return y.masked_fill(padding[..., None], 0), state
 
 
 def mask(lengths: Tensor, steps: int) -> Tensor:

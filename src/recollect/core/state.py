@@ -53,7 +53,17 @@ def named(state: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
 
 def leaves(state: Any) -> list[Tensor]:
     """The tensors of a state, in a fixed order."""
-    return [tensor for _, tensor in named(state)]
+    found: list[Tensor] = []
+    _collect(state, found)
+    return found
+
+
+def _collect(state: Any, found: list[Tensor]) -> None:
+    if isinstance(state, Tensor):
+        found.append(state)
+    elif isinstance(state, tuple):
+        for part in state:
+            _collect(part, found)
 
 
 def batch(state: Any) -> int | None:

@@ -1,31 +1,42 @@
 """A task: data, a loss, a metric and what the metric is worth without learning. One training loop serves all."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-import torch
 from torch import Tensor, nn
 
-Batch = TypeVar("Batch")
+
+@dataclass(frozen=True)
+class Loss:
+    """What one batch gives: the scalar to minimise, how much it counts, and the state to carry on."""
+
+    value: Tensor
+    tokens: int  # predictions that the mean was taken over
+    carry: Any = None  # the next batch's first state, for tasks that stream
 
 
-class Task(Protocol[Batch]):
+class Task(Protocol):
     """What the training loop, the race and the instruments need to know of a job."""
 
     name: str
+    metric: str  # the key of `evaluate` that chooses the best checkpoint; smaller is better
 
-    def batches(self, split: str, rng: torch.Generator) -> Iterator[Batch]:
-        """Batches of a split, in an order that depends on `rng` alone; endless for training."""
+    def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Any]:
+        """Batches of a split from the `start`-th on, in an order that depends on `seed` alone; endless for training.
+
+        Since any batch can be reached by its number, a run goes on where it stopped without any state of the data.
+        """
         ...
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The scalar to minimise."""
+    def loss(self, model: nn.Module, batch: Any, carry: Any = None) -> Loss:
+        """The loss of a batch; `carry` is what the batch before left, on tasks that stream."""
         ...
 
     def evaluate(self, model: nn.Module, split: str) -> dict[str, Any]:
-        """The metric on a whole split, with the rule by which it was computed."""
+        """The metrics on a whole split, with the rule by which they were computed."""
         ...
 
-    def baselines(self) -> dict[str, float]:
+    def baselines(self, split: str) -> dict[str, float]:
         """The same metric for guesses that need no learning."""
         ...

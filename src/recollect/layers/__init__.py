@@ -2,7 +2,7 @@
 
 import difflib
 import sys
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
 from ..core.contract import Config, ContractError, Encoder, Layer
@@ -59,22 +59,25 @@ ENCODERS: dict[str, type[Config]] = {
 }
 
 
-def build(name: str, *, dim: int, **settings: Any) -> Layer[Any]:
+def build(name: str, /, *, dim: int, **settings: Any) -> Layer[Any]:
     """A layer by its name in `LAYERS`: `build("lstm", dim=64, num_layers=2)`."""
     return configure(LAYERS, "layer", name, dim=dim, **settings).build()
 
 
-def build_encoder(name: str, *, dim: int, **settings: Any) -> Encoder:
+def build_encoder(name: str, /, *, dim: int, **settings: Any) -> Encoder:
     """An encoder by its name in `ENCODERS`: `build_encoder("bidirectional", dim=64, layer=lstm.Config(dim=64))`."""
     return configure(ENCODERS, "encoder", name, dim=dim, **settings).build()
 
 
-def configure(registry: dict[str, type[Config]], kind: str, name: str, **settings: Any) -> Config:
+def configure(registry: dict[str, type[Config]], what: str, name: str, /, **settings: Any) -> Config:
     """The checked settings of a registered layer; a misspelt name gets a suggestion."""
-    config = registry[known(kind, name, registry)]
+    config = registry[known(what, name, registry)]
     allowed = [field.name for field in fields(config)]
     for setting in settings:
         known(f"setting of {name}", setting, allowed)
+    missing = [f.name for f in fields(config) if f.default is MISSING and f.default_factory is MISSING]
+    if absent := [setting for setting in missing if setting not in settings]:
+        raise ContractError(f"{name}: expected the settings {', '.join(absent)}, found none")
     return config(**settings)
 
 
@@ -84,7 +87,8 @@ def known(kind: str, name: str, names: Any) -> str:
         return name
     close = difflib.get_close_matches(name, list(names), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ContractError(f"expected a {kind} out of {', '.join(names)}, found {name!r}{hint}")
+    article = "an" if kind[0] in "aeiou" else "a"
+    raise ContractError(f"expected {article} {kind} out of {', '.join(names)}, found {name!r}{hint}")
 
 
 class Card(NamedTuple):

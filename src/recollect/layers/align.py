@@ -1,8 +1,8 @@
 """Soft alignment: a recurrent decoder that looks the source up at every step.
 
 STATE   h (and c), context, projected source
-UPDATE  align-first (Bahdanau 2015): context ← Σ softmax(score(h, K))·V; h ← cell([x, context], h)
-        cell-first (Luong 2015): h ← cell([x, context], h); context ← Σ softmax(score(h, K))·V
+UPDATE  align-first (Bahdanau 2015): context ← Σ softmax(score(h, K))·V; h ← cell([x, context], h);
+        or cell-first (Luong 2015): h ← cell([x, context], h); context ← Σ softmax(score(h, K))·V
 READ    y = tanh(W [h, context])
 GROWS   no
 FAST    one loop; the source is projected once, the outputs are read together
@@ -161,7 +161,7 @@ class SoftAlign(Cell[State]):
         align, memory, size = self.key.out_features, self.memory_dim, self.element_size()
         cell = self.cell.cost(batch, steps)
         once = 2 * memory * (source * align + self.config.num_layers * self.width)
-        score = self.attend.score.flops(1, align, 1, source)
+        score = self.attend.score.flops(1, align, 1, source) + self.attend.alignment.flops(1, align, 1)
         step = 2 * self.width * align + score + 2 * source * memory + 2 * (self.width + memory) * self.width
         kept = (memory + source * (align + memory)) * size + source
         return Cost(cell.flops + batch * (once + steps * step), cell.state_bytes + batch * kept)

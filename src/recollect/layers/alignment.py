@@ -34,6 +34,10 @@ class Alignment(nn.Module, ABC):
     def forward(self, scores: Tensor, q: Tensor, places: Places) -> Tensor:
         """B H T S → weights B H T S; what is not visible gets 0."""
 
+    def flops(self, heads: int, head_dim: int, queries: int) -> int:
+        """Matrix-product FLOPs beyond the scores."""
+        return 0
+
     @staticmethod
     def softmax(scores: Tensor, places: Places) -> Tensor:
         return scores.masked_fill(~places.visible[:, None], float("-inf")).softmax(dim=-1)
@@ -71,6 +75,9 @@ class Local(Alignment):
             distance = places.offset()[:, None].to(scores.dtype)
         bell = torch.exp(-(distance**2) / (2 * (self.window / 2) ** 2))
         return self.softmax(scores, places) * bell * (distance.abs() <= self.window)
+
+    def flops(self, heads: int, head_dim: int, queries: int) -> int:
+        return 2 * queries * heads * (head_dim**2 + head_dim) if self.predict else 0
 
 
 def build_alignment(name: AlignmentName, heads: int, head_dim: int, window: int, *, predict: bool = False) -> Alignment:

@@ -106,6 +106,12 @@ class Heads(nn.Module):
         """Take the weights of a `torch.nn.MultiheadAttention` of the same size."""
         if module.in_proj_weight is None or module.bias_k is not None:
             raise ContractError("load_torch: expected a MultiheadAttention with one in_proj_weight and no bias_k")
+        ours = (self.config.dim, self.config.heads, self.config.groups, self.config.bias)
+        theirs = (module.embed_dim, module.num_heads, module.num_heads, module.in_proj_bias is not None)
+        if ours != theirs or not self.config.project:
+            raise ContractError(
+                f"load_torch: expected a MultiheadAttention with dim, heads, kv_heads, bias = {ours}, found {theirs}"
+            )
         with torch.no_grad():
             for name, weight in zip("qkv", module.in_proj_weight.chunk(3), strict=True):
                 getattr(self, name).weight.copy_(weight)
@@ -187,4 +193,5 @@ class Attend(nn.Module):
     def flops(self, queries: int, pairs: int) -> int:
         """Matrix-product FLOPs for `queries` queries that see `pairs` keys in all."""
         c = self.config
-        return self.score.flops(c.heads, c.size, queries, pairs) + 2 * c.heads * c.size * pairs
+        weights = self.score.flops(c.heads, c.size, queries, pairs) + self.alignment.flops(c.heads, c.size, queries)
+        return weights + 2 * c.heads * c.size * pairs

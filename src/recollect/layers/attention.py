@@ -118,16 +118,19 @@ class Attention(Cell[State | Buffer]):
         now = positions_of(state.clock, steps)
         q = self.query(x, now)
         k, v = self.keys_and_values(x, now)
-        after = self.append(state, k, v)
         window, slots = self.config.window, state.keys.shape[1]
         if slots == 0:  # a fresh state: positions are the same in every row
+            after = self.append(state, k, v)
             places = self.places(now[:1], now[:1])
         elif window is None:
+            after = self.append(state, k, v)
             k, v = after.keys, after.values
             places = self.places(now, self.slot_positions(after))
-        else:  # a ring forgets while the chunk is read, so read the old slots and the chunk side by side
-            k, v = torch.cat([state.keys, k], dim=1), torch.cat([state.values, v], dim=1)
+        else:  # a ring forgets while the chunk is read: read the old slots and the chunk side by side, then write
             places = self.places(now, torch.cat([self.slot_positions(state), now], dim=1))
+            chunk = k, v
+            k, v = torch.cat([state.keys, k], dim=1), torch.cat([state.values, v], dim=1)
+            after = self.append(state, *chunk)
         bias = self.bias(places)
         plain = slots == 0 and bias is None and (window is None or steps <= window) and self.config.masked
         return self.heads.merge(self.attend(q, k, v, places, bias=bias, causal=plain)), after
@@ -209,8 +212,8 @@ class Attention(Cell[State | Buffer]):
         return {"weights": weights[:, :, 0]}
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
-        window = self.config.window or steps
-        pairs = sum(min(t + 1, window) for t in range(steps))
+        window = min(self.config.window or steps, steps)
+        pairs = window * (window + 1) // 2 + (steps - window) * window  # each step sees itself and what came before
         kept = batch * min(steps, window) * self.config.groups * self.config.size
         flops = batch * (self.heads.flops(steps, steps) + self.attend.flops(steps, pairs))
         return Cost(flops, 2 * kept * self.element_size() + 8 * batch)
@@ -219,7 +222,7 @@ class Attention(Cell[State | Buffer]):
         if self.added is not None and (problem := self.added.diagnose(state.clock, x.shape[1])):
             return problem
         slots, needed = state.keys.shape[1], int(state.clock.max()) + x.shape[1]
-        if isinstance(state, Buffer) and self.config.window is None and needed > slots:
+        if isinstance(state, Buffer) and slots < needed and slots < (self.config.window or needed):
             return f"expected at most {slots} steps (capacity), found {needed}; start with a larger capacity"
         return super().diagnose(x, state)
 

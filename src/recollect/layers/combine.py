@@ -10,6 +10,7 @@ FAST    each layer's own
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
@@ -20,7 +21,7 @@ from .norm import Config as NormConfig
 from .norm import NormName
 
 
-def example_of(configs: tuple[BaseConfig, ...], batch: int, steps: int, dtype: Any) -> Example:
+def example_of(configs: tuple[BaseConfig, ...], batch: int, steps: int, dtype: torch.dtype) -> Example:
     """An input for a composite: its first layer's x, and a memory if any layer inside needs one."""
     examples = [config.example(batch, steps, dtype) for config in configs]
     return Example(examples[0].x, next((e.memory for e in examples if e.memory is not None), None))
@@ -43,7 +44,7 @@ class StackConfig(BaseConfig):
             cls(dim=4, layers=(attention.Config(dim=4), cross_attention.Config(dim=4, memory_dim=3))),
         )
 
-    def example(self, batch: int, steps: int, dtype: Any = None) -> Example:
+    def example(self, batch: int, steps: int, dtype: torch.dtype = torch.float64) -> Example:
         return example_of(self.layers, batch, steps, dtype)
 
 
@@ -127,7 +128,7 @@ class ResidualConfig(BaseConfig):
             cls(dim=4, layer=mlp.Config(dim=4), norm="none"),
         )
 
-    def example(self, batch: int, steps: int, dtype: Any = None) -> Example:
+    def example(self, batch: int, steps: int, dtype: torch.dtype = torch.float64) -> Example:
         return example_of((self.layer,), batch, steps, dtype)
 
 

@@ -55,11 +55,16 @@ class State(NamedTuple):
 def check_memory(name: str, memory: Memory | None, batch: int, dim: int) -> Memory:
     """The memory that a decoder needs, or one line about what is wrong with it."""
     if memory is None:
-        raise ContractError(f"{name}: expected a memory to read; pass initial_state(batch, memory=encoder(x))")
+        raise ContractError(f"{name}: expected a memory, found none; pass initial_state(batch, memory=encoder(x))")
     rows, _, width = memory.values.shape
     if (rows, width) != (batch, dim):
         raise ContractError(
             f"{name}: expected a memory of {batch} rows and width {dim}, found {rows} rows and width {width}"
+        )
+    if memory.valid.shape != memory.values.shape[:2]:
+        raise ContractError(
+            f"{name}: expected memory.valid of shape {tuple(memory.values.shape[:2])} as its values, "
+            f"found {tuple(memory.valid.shape)}"
         )
     return memory
 

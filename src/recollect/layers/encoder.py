@@ -116,8 +116,9 @@ class Bidirectional(Encoder):
             for layer, suffix in zip(pair, ("", "_reverse"), strict=True):
                 if not isinstance(layer, Recurrent):
                     raise ContractError(f"load_torch: expected rnn, lstm or gru inside, found {type(layer).__name__}")
-                names = layer.state_dict()
-                layer.load_state_dict({name: weights[name.replace("_l0", f"_l{level}") + suffix] for name in names})
+                ending = f"_l{level}{suffix}"
+                own = {name.removesuffix(ending) + "_l0": w for name, w in weights.items() if name.endswith(ending)}
+                layer.take(module, own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +127,11 @@ class AttentionConfig(AttendConfig):
 
     positions: PositionName = "none"
     max_positions: int = 1024
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.positions == "rotary" and self.size % 2:
+            raise ContractError(f"attention: rotary positions need an even head width, found {self.size}")
 
     def build(self) -> "FullAttention":
         return FullAttention(self)

@@ -4,7 +4,7 @@ STATE   h
 UPDATE  r, z = σ(W x + U h + b);  n = tanh(W x + U (r·h) + b) or tanh(W x + r·(U h + b));  h ← (1−z)·n + z·h
 READ    y = h
 GROWS   no
-FAST    fused kernel
+FAST    fused kernel (reset after), one loop (reset before)
 
 The reset gate acts before the product (Cho 2014) or after it (cuDNN and torch, the default). For `before` no
 fused kernel exists: its fast form computes everything that does not depend on h for the whole chunk at once.
@@ -63,8 +63,8 @@ class Gru(Recurrent[State]):
     def update(self, state: State, x: Tensor) -> State:
         new = []
         for level, h in enumerate(state.h.unbind(1)):
-            W, _, b, _ = self.weights(level)
-            x = self.advance(level, linear(x, W, b), h)
+            W, U, b, d = self.weights(level)
+            x = self.advance(linear(x, W, b), h, U, d)
             new.append(x)
             x = self.drop(x, level)
         return State(new[0][:, None] if len(new) == 1 else torch.stack(new, dim=1))
@@ -72,13 +72,13 @@ class Gru(Recurrent[State]):
     def read(self, state: State, x: Tensor) -> Tensor:
         return state.h[:, -1]
 
-    def advance(self, level: int, drive: Tensor, h: Tensor) -> Tensor:
+    def advance(self, drive: Tensor, h: Tensor, U: Tensor, d: Tensor | None) -> Tensor:
         """The next h of one layer; `drive` (B 3W) is W x + b for the gates r, z and the candidate n."""
-        z, n = self.gate(level, drive, h)[1:]
+        _, z, n = self.gate(drive, h, U, d)
         return (n + z * (h - n)).to(h.dtype)
 
-    def gate(self, level: int, drive: Tensor, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        _, U, _, d = self.weights(level)
+    def gate(self, drive: Tensor, h: Tensor, U: Tensor, d: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """r, z and the candidate n."""
         width = self.width
         if self.config.reset == "after":
             from_h = linear(h, U, d)
@@ -111,10 +111,10 @@ class Gru(Recurrent[State]):
         """Layer by layer, with one product for the inputs of all steps."""
         finals = []
         for level, h in enumerate(state.h.unbind(1)):
-            W, _, b, _ = self.weights(level)
+            W, U, b, d = self.weights(level)
             outputs = []
             for drive in linear(x, W, b).unbind(1):
-                h = self.advance(level, drive, h)
+                h = self.advance(drive, h, U, d)
                 outputs.append(h)
             finals.append(h)
             x = self.drop(torch.stack(outputs, dim=1), level)
@@ -126,6 +126,6 @@ class Gru(Recurrent[State]):
         return super().ragged(x, lengths, state)
 
     def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
-        W, _, b, _ = self.weights(level)
-        reset, keep, candidate = self.gate(level, linear(x, W, b), state.h[:, level])
+        W, U, b, d = self.weights(level)
+        reset, keep, candidate = self.gate(linear(x, W, b), state.h[:, level], U, d)
         return {"reset": reset, "keep": keep, "candidate": candidate}

@@ -149,7 +149,7 @@ class LinearAttention(Cell[State]):
         return elu(x) + 1 if self.config.feature == "elu" else x
 
     def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
-        """`written`, the share of the matrix that this step writes, and `read`, the query's features: B H, B H d."""
+        """`written`, the share of the matrix that this step writes, and `query`, the query's features: B H, B H d."""
         after = self.update(state, x)
         norm = (after.sums - state.sums).flatten(2).norm(dim=-1) / after.sums.flatten(2).norm(dim=-1).clamp(min=1e-12)
         return {"written": norm, "query": self.query(x, state)}

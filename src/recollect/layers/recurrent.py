@@ -23,7 +23,8 @@ S = TypeVar("S", bound=tuple[Tensor, ...])
 class RecurrentConfig(Config):
     """`width` is that of the hidden state (default: dim).
 
-    In training, `dropout` acts between layers, and `weight_dropout` on U, one mask for a whole chunk.
+    In training, `dropout` acts between layers, and `weight_dropout` on U: one mask for all
+    steps of a call (the definition, which goes step by step, draws one a step).
     """
 
     width: int | None = None
@@ -92,7 +93,8 @@ class Recurrent(Cell[S]):
         if x.shape[1] == 1:
             same = all(tensor.dtype == x.dtype for tensor in state)
             if same and self.cell is not None and not torch.is_autocast_enabled(x.device.type):
-                return self.step(x, state)
+                y, after = self.step(x, state)
+                return y.clone(), after  # y and h are one tensor there; a caller may write into y
             return self.unroll(x, state)
         y, *final = self.kernel(x, self.pack(state), *self.arguments(), batch_first=True)
         return y, self.unpack(final, state)
@@ -141,7 +143,7 @@ class Recurrent(Cell[S]):
 
     def compact(self) -> None:
         """Lay the weights out in one block, as cuDNN wants them; elsewhere nothing is done."""
-        weights: list[Tensor] = [parameter for parameter in self.parameters(recurse=False)]
+        weights: list[Tensor] = list(self.parameters(recurse=False))
         if not (weights[0].is_cuda and torch.backends.cudnn.is_acceptable(weights[0])):
             return
         from torch.backends.cudnn import rnn
@@ -160,10 +162,22 @@ class Recurrent(Cell[S]):
                 f"{'a bidirectional ' if module.bidirectional else ''}{type(module).__name__}"
                 f"{'; build the encoder `bidirectional` for that' if module.bidirectional else ''}"
             )
-        self.load_state_dict(module.state_dict())
+        self.take(module, module.state_dict())
+
+    def take(self, module: nn.RNNBase, weights: dict[str, Tensor]) -> None:
+        """Copy `weights`, which are `module`'s, after a look at whether they mean the same here."""
+        ours = {name: tuple(tensor.shape) for name, tensor in self.state_dict().items()}
+        theirs = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+        if type(module) is not self.template or ours != theirs:
+            raise ContractError(f"load_torch: expected {self.template.__name__} with {ours}, found {theirs}")
+        if (mine := self.options.get("nonlinearity")) != (other := getattr(module, "nonlinearity", None)):
+            raise ContractError(f"load_torch: expected nonlinearity {mine}, found {other}")
+        self.load_state_dict(weights)
 
     def to_torch(self) -> nn.RNNBase:
         """A `torch.nn` module (batch first) with a copy of these weights."""
+        if self.cell is None:
+            raise ContractError("to_torch: torch has no gru whose reset gate acts before the product")
         module = self.empty_torch().to(self.like())
         module.load_state_dict(self.state_dict())
         return module

@@ -8,7 +8,9 @@ FAST    each sublayer's own
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
+
+import torch
 
 from ..core.contract import Config as BaseConfig
 from ..core.contract import Example
@@ -62,5 +64,5 @@ class Config(BaseConfig):
             cls(dim=4, heads=2, cross=CrossConfig(dim=4, heads=2, memory_dim=3, bias=True), order="post"),
         )
 
-    def example(self, batch: int, steps: int, dtype: Any = None) -> Example:
+    def example(self, batch: int, steps: int, dtype: torch.dtype = torch.float64) -> Example:
         return self.stack().example(batch, steps, dtype)

@@ -38,8 +38,9 @@ class Config(BaseConfig):
     """`batch` is b, the inner mini-batch; None never steps: batch gradient descent from W₀.
 
     The switches turn the layer into its simpler relatives: with `norm`, `learn_rate`, `learn_start`,
-    `average` and `out_norm` off, `rate=head_dim` and `batch=None`, ttt-linear is linear attention, unnormalised
-    and with identity features. `rotary` turns q and k by their place in the mini-batch.
+    `average`, `out_norm` and `bias` off, `rate=head_dim` and `batch=None`, ttt-linear is linear attention,
+    unnormalised and with identity features. `rotary` turns q and k by their place in the mini-batch; `bias`
+    gives the inner model biases, which are trained like its weights.
     """
 
     width: int | None = None
@@ -52,11 +53,14 @@ class Config(BaseConfig):
     average: bool = True
     out_norm: bool = True
     rotary: bool = False
+    bias: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dim % self.heads:
             raise ContractError(f"ttt: expected heads to divide dim {self.dim}, found {self.heads} heads")
+        if self.rotary and self.size % 2:
+            raise ContractError(f"ttt: rotary places need an even head width, found {self.size}")
         if self.batch is None and (self.average or self.rotary):
             raise ContractError("ttt: batch=None has no places in a mini-batch; set average=False and rotary=False")
 
@@ -117,6 +121,7 @@ class Ttt(Cell[State]):
         self.config = config
         self.dim, self.width = config.dim, config.width or config.dim
         heads, size, widths = config.heads, config.size, config.widths()
+        self.biased = int(config.bias)  # without, the biases stay the zeros that they start as
         self.q, self.k, self.v = (nn.Linear(self.dim, self.dim, bias=False) for _ in range(3))
         self.out = nn.Linear(self.dim, self.width, bias=False)
         starts = [(torch.randn(heads, i, o) * 0.02, torch.zeros(heads, 1, o)) for i, o in self.pairs(widths)]
@@ -182,7 +187,7 @@ class Ttt(Cell[State]):
         slopes = [slope * rate for slope in slopes]
         return Model(
             tuple(x.mT @ slope for x, slope in zip(inputs, slopes, strict=True)),
-            tuple(slope.sum(dim=2, keepdim=True) for slope in slopes),
+            tuple(self.biased * slope.sum(dim=2, keepdim=True) for slope in slopes),
         )
 
     def settle(self, model: Model, gathered: Model, clock: Tensor) -> State:
@@ -271,7 +276,7 @@ class Ttt(Cell[State]):
         """ρ for places in the mini-batch (any shape)."""
         if not self.config.average or self.config.batch is None:
             return torch.ones_like(place, dtype=torch.promote_types(self.out.weight.dtype, torch.float32))
-        places = torch.arange(1, self.config.batch + 1, device=place.device)
+        places = torch.arange(1, self.config.batch + 1, device=place.device, dtype=self.place_offset.dtype)
         return (1 / places + self.place_offset).clamp(min=0)[place]
 
     # The fast form
@@ -320,12 +325,12 @@ class Ttt(Cell[State]):
         z = q
         for i, (x, slope) in enumerate(zip(inputs, slopes, strict=True)):
             seen = gelu(z, approximate="tanh") if i else q
-            earlier = (seen @ x.mT + 1).tril() @ slope
+            earlier = (seen @ x.mT + self.biased).tril() @ slope
             moved = seen @ gathered.weights[i] + gathered.biases[i] + earlier
             z = seen @ model.weights[i] + model.biases[i] - factor * moved
         total = Model(
             tuple(g + x.mT @ slope for g, x, slope in zip(gathered.weights, inputs, slopes, strict=True)),
-            tuple(g + slope.sum(dim=2, keepdim=True) for g, slope in zip(gathered.biases, slopes, strict=True)),
+            tuple(g + self.biased * s.sum(dim=2, keepdim=True) for g, s in zip(gathered.biases, slopes, strict=True)),
         )
         if self.config.batch is None:
             return self.close(q, z), model, total

@@ -1,0 +1,67 @@
+"""How far back a gradient goes: four ways to cut backpropagation through time.
+
+full        through the whole window
+truncated   the window is cut into equal segments; the state goes on, its gradient does not
+random      the same with segments of random length (still biased: every cut loses what lay before it)
+unbiased    at each boundary of an equal grid the state is cut off with probability c, else its gradient
+            is scaled by 1/(1 − c), so that on average nothing is lost (Tallec & Ollivier 2017)
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import state as states
+
+BpttName = Literal["full", "truncated", "random", "unbiased"]
+
+
+class Segment(NamedTuple):
+    """A run of steps, and by how much the gradient into the state before it is scaled (0: cut off)."""
+
+    steps: int
+    factor: float
+
+
+def plan(kind: BpttName, steps: int, length: int, cut: float, generator: torch.Generator) -> list[Segment]:
+    """The segments of a window of `steps`. `length` is (on average) that of a segment."""
+    if kind == "full" or length >= steps:
+        return [Segment(steps, 0.0)]
+    if kind == "random":
+        lengths: list[int] = []
+        while sum(lengths) < steps:
+            drawn = int(torch.randint(1, 2 * length, (), generator=generator))
+            lengths.append(min(drawn, steps - sum(lengths)))
+        return [Segment(n, 0.0) for n in lengths]
+    lengths = [length] * (steps // length) + ([steps % length] if steps % length else [])
+    if kind == "truncated":
+        return [Segment(n, 0.0) for n in lengths]
+    drawn = torch.rand(len(lengths), generator=generator)
+    return [Segment(n, 0.0 if u < cut else 1 / (1 - cut)) for n, u in zip(lengths, drawn.tolist(), strict=True)]
+
+
+def run(
+    model: Any, x: Tensor, y: Tensor, state: Any, segments: Sequence[Segment], **options: Any
+) -> tuple[Tensor, Any]:
+    """The losses (B T) of a window read segment by segment, and the state after it."""
+    losses = []
+    start = 0
+    for i, (steps, factor) in enumerate(segments):
+        if i and state is not None:
+            state = scale_gradient(state, factor)
+        part = slice(start, start + steps)
+        loss, state = model.nll(x[:, part], y[:, part], state, **options)
+        losses.append(loss)
+        start += steps
+    return torch.cat(losses, dim=1), state
+
+
+def scale_gradient(state: Any, factor: float) -> Any:
+    """The same values; gradients into them are multiplied by `factor`."""
+    if factor == 0:
+        return states.detach(state)
+    if factor == 1:
+        return state
+    return states.map(lambda t: t.detach() + factor * (t - t.detach()) if t.is_floating_point() else t, state)

@@ -1,0 +1,1 @@
+"""Writing with a model: greedy, sampling, all over the one call."""

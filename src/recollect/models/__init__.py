@@ -1,0 +1,1 @@
+"""Models: layers plus input and output."""

@@ -1,0 +1,1 @@
+"""Jobs: data, loss, metric and baselines behind one interface."""

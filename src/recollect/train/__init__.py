@@ -1,0 +1,1 @@
+"""One loop for every task: optimisers, budgets, checkpoints, run folders."""

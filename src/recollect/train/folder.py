@@ -1,0 +1,129 @@
+"""The run folder: config, weights, metrics, checkpoints and where it all came from."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..core.files import write_aside
+
+MAGIC = "recollect-run"
+
+
+class RunError(ValueError):
+    """A folder that is no run, or not the one that was meant."""
+
+
+class RunFolder:
+    """config.json · model.safetensors · tokenizer.json · metrics.jsonl · checkpoints/ · manifest.json"""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.config_path = self.path / "config.json"
+        self.model_path = self.path / "model.safetensors"
+        self.metrics_path = self.path / "metrics.jsonl"
+        self.last = self.path / "checkpoints" / "last.safetensors"
+        self.best = self.path / "checkpoints" / "best.safetensors"
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "RunFolder":
+        """An existing run."""
+        folder = cls(path)
+        if not folder.path.is_dir():
+            raise RunError(f"{path}: expected a run folder, found {'a file' if folder.path.exists() else 'nothing'}")
+        if not folder.config_path.is_file():
+            raise RunError(f"{path}: expected a run folder with a config.json, found none in it")
+        return folder
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], config: dict[str, Any]) -> "RunFolder":
+        """A new run; an old one in its place is never written over."""
+        folder = cls(path)
+        if folder.path.exists() and any(folder.path.iterdir()):
+            raise RunError(f"{path}: expected a new or empty folder, found files in it; use --resume, or another --out")
+        folder.last.parent.mkdir(parents=True, exist_ok=True)
+        folder.write_json("manifest.json", manifest(config))
+        folder.write_json("config.json", {"format": MAGIC, "version": 1} | config)
+        return folder
+
+    def config(self) -> dict[str, Any]:
+        content = self.read_json("config.json")
+        if not isinstance(content, dict) or content.get("format") != MAGIC:
+            raise RunError(f"{self.config_path}: expected the config of a recollect run, found something else")
+        return content
+
+    def read_json(self, name: str) -> Any:
+        path = self.path / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RunError(f"{path}: expected this file in the run folder, found none") from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise RunError(f"{path}: expected JSON, found something else ({error})") from error
+
+    def write_json(self, name: str, content: Any) -> None:
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        write_aside(self.path / name, text.encode())
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Append a line to metrics.jsonl."""
+        with self.metrics_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        if not self.metrics_path.exists():
+            return []
+        return [json.loads(line) for line in self.metrics_path.read_text(encoding="utf-8").split("\n") if line]
+
+    def cut_metrics(self, step: int) -> None:
+        """Drop what a killed run logged after the checkpoint that it goes on from, and a half-written last line."""
+        if not self.metrics_path.exists():
+            return
+        kept = []
+        for line in self.metrics_path.read_text(encoding="utf-8", errors="replace").split("\n"):
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if row.get("step", 0) <= step:
+                kept.append(json.dumps(row))
+        write_aside(self.metrics_path, "".join(line + "\n" for line in kept).encode())
+
+
+def manifest(config: dict[str, Any]) -> dict[str, Any]:
+    """Versions, commit, command, machine and seed."""
+    return {
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "commit": commit(),
+        "machine": machine(),
+        "seed": config.get("train", {}).get("seed"),
+    }
+
+
+def commit() -> str:
+    """The commit of the checkout that runs, or the package's version."""
+    here = Path(__file__).resolve().parent
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=here, capture_output=True, text=True, check=False
+    )
+    from .. import __version__
+
+    return done.stdout.strip() or os.environ.get("RECOLLECT_COMMIT", __version__)
+
+
+def machine() -> dict[str, Any]:
+    """What a figure was measured on, without naming the host."""
+    import torch
+
+    return {
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }

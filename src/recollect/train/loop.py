@@ -1,0 +1,237 @@
+"""The one training loop. It knows nothing of the task but what `core.task` says, and of the model but its call."""
+
+import math
+import signal
+from contextlib import nullcontext
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..core import state as states
+from ..core.task import Loss, Task
+from . import checkpoint
+from .budget import Spent
+from .folder import RunFolder
+from .optim import Average, Schedule, Swapped, build_optimizer, clip
+from .progress import Progress, memory
+from .settings import Settings
+
+
+class TrainingStopped(ValueError):
+    """Training cannot go on; the message says why and what to do. The last good checkpoint is kept."""
+
+
+class Interrupted(ValueError):
+    """The user stopped the run; it was saved."""
+
+
+class Trainer:
+    """Trains a model on a task into a run folder."""
+
+    def __init__(
+        self,
+        task: Task,
+        model: nn.Module,
+        settings: Settings,
+        folder: RunFolder | None,
+        device: torch.device,
+        progress: Progress | None = None,
+    ) -> None:
+        self.task, self.settings, self.folder, self.device = task, settings, folder, device
+        self.progress = progress or Progress(quiet=True)
+        if settings.exact:
+            torch.use_deterministic_algorithms(True)
+        torch.manual_seed(settings.seed)
+        self.model = model.to(device)
+        self.optimizer = build_optimizer(model, settings)
+        self.schedule = Schedule(settings)
+        averaged = settings.ema is not None or settings.optimizer == "asgd"
+        self.average = Average(model, settings.ema) if averaged else None
+        self.spent = Spent()
+        self.carry: Any = None
+        self.best = math.inf
+        self.since_best = 0
+        self.stop: str | None = None
+        self.flops_by_shape: dict[tuple[int, ...], float] = {}
+
+    def resume(self) -> None:
+        """Go on from the last checkpoint, as if nothing had happened."""
+        assert self.folder is not None
+        note, self.carry = checkpoint.load(
+            self.folder.last,
+            model=self.model,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            average=self.average,
+            like=lambda: self.model.initial_state(1),  # type: ignore[operator]
+        )
+        self.spent = Spent(**note["spent"])
+        self.best, self.since_best = note["best"], note["since_best"]
+        self.folder.cut_metrics(self.spent.step)
+
+    def save(self) -> None:
+        if self.folder is None:
+            return
+        self.spent.tick()
+        checkpoint.save(
+            self.folder.last,
+            model=self.model,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            average=self.average,
+            carry=self.carry,
+            note={"spent": self.spent.to_json(), "best": self.best, "since_best": self.since_best},
+        )
+
+    def run(self) -> dict[str, Any]:
+        """Train until a budget is spent. Returns the last evaluation, of the best weights."""
+        handlers = self._catch_signals()
+        try:
+            self._train()
+        except torch.OutOfMemoryError as error:
+            raise TrainingStopped(
+                f"step {self.spent.step}: out of memory on {self.device} ({str(error).splitlines()[0]}); "
+                "lower --batch, the context or --width, or set accumulate or precision=bfloat16"
+            ) from error
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        if self.stop == "signal":
+            self.save()
+            where = f"--resume --out {self.folder.path}" if self.folder else "no run folder was given"
+            raise Interrupted(f"stopped at step {self.spent.step:,} and saved; go on with {where}")
+        return self._finish()
+
+    def _train(self) -> None:
+        settings, spent = self.settings, self.spent
+        self.model.train()
+        batches = self.task.batches("train", settings.seed, start=spent.step * settings.accumulate)
+        step = torch.compile(self._loss) if settings.compile else self._loss
+        while spent.share(settings) < 1 and self.stop is None:
+            rate = self.schedule.rate(spent.step)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            self.optimizer.zero_grad(set_to_none=True)
+            total, tokens, flops = 0.0, 0, 0.0
+            for _ in range(settings.accumulate):
+                batch = next(batches)
+                loss = step(batch)
+                (loss.value / settings.accumulate).backward()
+                self.carry = None if loss.carry is None else states.detach(loss.carry)
+                total = total + loss.value.detach() / settings.accumulate
+                tokens += loss.tokens
+                flops += 3 * self._flops(batch)  # a backward pass costs two forward ones
+            norm = clip(self.model, settings)
+            log = spent.step % settings.log_every == 0
+            if log or self.device.type == "cpu":  # elsewhere a look costs a wait for the device
+                self._check_finite(total, norm)
+            self.optimizer.step()
+            if self.average is not None:
+                self.average.update(self.model)
+            spent.step += 1
+            spent.tokens += tokens
+            spent.flops += flops
+            spent.tick()
+            if log:
+                self._log(float(total), rate, float(norm))
+            if spent.step % settings.eval_every == 0:
+                self._evaluate()
+            if spent.step % settings.save_every == 0:
+                self._check_finite(total, norm)
+                self.save()
+
+    def _loss(self, batch: Any) -> Loss:
+        mixed = self.settings.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16) if mixed else nullcontext():
+            return self.task.loss(self.model, batch, self.carry)
+
+    def _flops(self, batch: Any) -> float:
+        cost = getattr(self.model, "cost", None)
+        shape = getattr(batch, "x", None)
+        if cost is None or shape is None:
+            return 0.0
+        key = tuple(shape.shape[:2])
+        if key not in self.flops_by_shape:
+            self.flops_by_shape[key] = float(cost(*key).flops)
+        return self.flops_by_shape[key]
+
+    def _check_finite(self, loss: Any, norm: Any) -> None:
+        if math.isfinite(float(loss)) and math.isfinite(float(norm)):
+            return
+        bad = [name for name, p in self.model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
+        worse = [name for name, p in self.model.named_parameters() if not p.isfinite().all()]
+        where = "in the loss"
+        if bad or worse:
+            where = f"in the weights of {worse[0]}" if worse else f"in the gradient of {bad[0]}"
+        raise TrainingStopped(
+            f"step {self.spent.step}: loss {float(loss)}, gradient norm {float(norm)}: not finite, {where}, batch "
+            f"{self.spent.step * self.settings.accumulate} of seed {self.settings.seed}; the last good checkpoint is "
+            "kept; lower --lr, or set clip"
+        )
+
+    def _log(self, loss: float, rate: float, norm: float) -> None:
+        spent = self.spent
+        speed = spent.tokens / max(spent.seconds, 1e-9)
+        row = spent.to_json() | {"loss": loss, "lr": rate, "norm": norm, "tokens_per_second": speed}
+        if self.folder is not None:
+            self.folder.log(row)
+        if self.progress.due():
+            total = self.settings.total_steps
+            fields = {
+                "step": f"{spent.step:,}" + (f"/{total:,}" if total else ""),
+                "loss": f"{loss:.4f}",
+                "perplexity": f"{math.exp(min(loss, 50)):.2f}",
+                "tokens/s": f"{speed:,.0f}",
+                "memory": f"{memory(self.device) / 2**20:,.0f} MB",
+            }
+            self.progress.show(fields, spent.share(self.settings), spent.seconds)
+
+    def _evaluate(self) -> dict[str, Any]:
+        self.spent.tick()
+        self.model.eval()
+        with torch.no_grad(), Swapped(self.model, self.average):
+            found = self.task.evaluate(self.model, "valid")
+            value = float(found[self.task.metric])
+            if value < self.best:
+                self.best, self.since_best = value, 0
+                if self.folder is not None:
+                    note = {"spent": self.spent.to_json(), "valid": value}
+                    checkpoint.write_tensors(self.folder.best, checkpoint.weights(self.model), note)
+            else:
+                self.since_best += 1
+        self.model.train()
+        self.schedule.evaluated(value)
+        if self.settings.patience is not None and self.since_best >= self.settings.patience:
+            self.stop = "patience"
+        if self.folder is not None:
+            self.folder.log(self.spent.to_json() | {"valid": value})
+        self.progress.say(f"step {self.spent.step:,}  validation {self.task.metric} {value:.4f}  best {self.best:.4f}")
+        self.spent.skip()  # evaluation is not training time
+        return found
+
+    def _finish(self) -> dict[str, Any]:
+        """Evaluate what came last, save, and leave the best weights in model.safetensors."""
+        spent = self.spent
+        if spent.step % self.settings.eval_every:
+            self._evaluate()
+        self.save()
+        if self.folder is not None:
+            tensors, note = checkpoint.read_tensors(self.folder.best)
+            checkpoint.load_weights(self.model, tensors, self.folder.best)
+            checkpoint.write_tensors(self.folder.model_path, tensors, note)
+        self.model.eval()
+        with torch.no_grad():
+            return self.task.evaluate(self.model, "valid")
+
+    def _catch_signals(self) -> dict[int, Any]:
+        """Ctrl-C and SIGTERM end the step that runs, save, and leave with a line that says how to go on."""
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self.stop = "signal"
+
+        try:
+            return {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not in the main thread
+            return {}

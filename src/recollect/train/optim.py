@@ -1,0 +1,119 @@
+"""Optimisers, schedules, clipping, and an average of the weights."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .settings import Settings
+
+
+def build_optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+    """Matrices decay, vectors (biases, norms) do not."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": settings.weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    if settings.optimizer == "adamw":
+        fused = all(p.is_cuda for p in parameters)
+        return torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, settings.beta2), fused=fused)
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=settings.lr, momentum=settings.momentum)
+    # the average is kept apart (`ema`, or torch's ax); lambd and alpha 0 leave plain SGD under it
+    return torch.optim.ASGD(groups, lr=settings.lr, lambd=0.0, alpha=0.0, t0=0)
+
+
+class Schedule:
+    """The learning rate at a step; `plateau` lowers it when an evaluation is no better."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.scale = 1.0
+        self.worse = 0
+        self.best = math.inf
+
+    def rate(self, step: int) -> float:
+        s = self.settings
+        warm = min(1.0, (step + 1) / s.warmup) if s.warmup else 1.0
+        if s.schedule == "inverse-sqrt":
+            start = max(1, s.warmup)
+            return s.lr * min((step + 1) / start, math.sqrt(start / (step + 1)))
+        if s.schedule == "cosine":
+            total = s.total_steps or 1
+            done = min(1.0, max(0, step - s.warmup) / max(1, total - s.warmup))
+            return s.lr * warm * (s.floor + (1 - s.floor) * 0.5 * (1 + math.cos(math.pi * done)))
+        return s.lr * warm * self.scale
+
+    def evaluated(self, value: float) -> None:
+        if self.settings.schedule != "plateau":
+            return
+        if value < self.best:
+            self.best, self.worse = value, 0
+            return
+        self.worse += 1
+        if self.worse > self.settings.plateau_patience:
+            self.scale *= self.settings.plateau_factor
+            self.worse = 0
+
+    def to_json(self) -> dict[str, float]:
+        return {"scale": self.scale, "worse": self.worse, "best": self.best}
+
+    def from_json(self, content: dict[str, Any]) -> None:
+        self.scale, self.worse, self.best = content["scale"], content["worse"], content["best"]
+
+
+def clip(model: nn.Module, settings: Settings) -> Tensor:
+    """Clip the gradients as asked; returns their norm before."""
+    parameters = [p for p in model.parameters() if p.grad is not None]
+    if settings.clip is not None and settings.clip_by == "norm":
+        return nn.utils.clip_grad_norm_(parameters, settings.clip)
+    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    if settings.clip is not None:
+        nn.utils.clip_grad_value_(parameters, settings.clip)
+    return norm
+
+
+class Average:
+    """An average of the weights: exponential (`ema`), or of all steps since it began (averaged SGD)."""
+
+    def __init__(self, model: nn.Module, decay: float | None) -> None:
+        self.decay = decay
+        self.count = 0
+        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        self.count += 1
+        # early on an exponential average would remember the initial weights: let it catch up
+        plain = 1 / self.count
+        keep = 1 - max(1 - self.decay, plain) if self.decay is not None else 1 - plain
+        mine, theirs = list(self.weights.values()), [p.detach() for _, p in model.named_parameters()]
+        torch._foreach_lerp_(mine, theirs, 1 - keep)  # pyright: ignore[reportPrivateImportUsage]
+
+    def swapped(self, model: nn.Module) -> "Swapped":
+        """`with average.swapped(model):` the model has the averaged weights."""
+        return Swapped(model, self)
+
+
+class Swapped:
+    def __init__(self, model: nn.Module, average: Average | None) -> None:
+        self.model, self.average = model, average
+
+    def __enter__(self) -> None:
+        self._swap()
+
+    def __exit__(self, *_: object) -> None:
+        self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        if self.average is None:
+            return
+        for name, parameter in self.model.named_parameters():
+            other = self.average.weights[name]
+            kept = parameter.detach().clone()
+            parameter.copy_(other)
+            other.copy_(kept)

@@ -1,0 +1,540 @@
+"""A corpus: splits, vocabularies, caches, known sets. Hostile files are in tests/faults/test_bad_text.py."""
+
+import gzip
+import hashlib
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from recollect.data import corpus, known, shards, tokenize
+from recollect.data.corpus import load
+from recollect.data.known import KNOWN, KnownFile, KnownSet
+from recollect.data.text import DataError, Text, chunks, files, rechunk
+
+DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
+KINDS = ("chars", "chars+bytes", "bytes", "words", "bpe")
+ENGLISH = "the cat sat on the mat ,\nthe dog did not .\n\n" * 30
+CHINESE = "床前明月光，疑是地上霜。\n舉頭望明月，低頭思故鄉。\n" * 30
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("RECOLLECT_DATA", raising=False)
+    monkeypatch.setenv("no_proxy", "*")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    return write
+
+
+def needs(name):
+    if not (DATA / KNOWN[name].splits["train"][0].path).exists():
+        pytest.skip(f"{name} is not here")
+
+
+def decoded(found, split):
+    return found.tokenizer.decode(np.asarray(getattr(found, split)))
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+@settings(max_examples=60)
+@given(st.text(alphabet="a\r\n中🙂é\ufeff", max_size=40).filter(bool), st.integers(1, 9), st.booleans(), st.booleans())
+@example("\r\n", 1, False, False)
+@example("\r", 1, True, True)
+def test_chunks_join_to_the_text_whatever_their_size(tmp_path_factory, text, size, mark, packed):
+    path = tmp_path_factory.mktemp("text") / "a.txt"
+    data = (b"\xef\xbb\xbf" if mark or text.startswith("\ufeff") else b"") + text.encode()
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert "".join(chunks(path, size)) == text.replace("\r\n", "\n")
+    assert max(map(len, chunks(path, size))) <= size + 4
+
+
+def test_lines_end_at_newlines_alone(write):
+    text = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh\n"
+    path = write("a.txt", text)
+    assert "".join(chunks(path)) == text
+    found = load([path], tokenizer="words", valid=[path])
+    assert np.count_nonzero(np.asarray(found.train) == 1) == 1
+
+
+def test_a_folder_gives_its_text_files_in_order(tmp_path, write):
+    for name in ("b.txt", "a/z.md", "a/y.txt", "c.gz", ".hidden", ".git/config", "empty.txt", "pic.bin", "wide.txt"):
+        write(f"in/{name}", "text\n")
+    write("in/c.gz", gzip.compress(b"packed\n"))
+    write("in/empty.txt", b"")
+    write("in/pic.bin", b"\x89PNG\x00\x00")
+    write("in/wide.txt", "wide".encode("utf-16"))
+    # a character that ends beyond the block by which a file is judged
+    write("in/long.txt", "x" * ((1 << 16) - 1) + "中" * 9)
+    names = [path.relative_to(tmp_path / "in").as_posix() for path in files([tmp_path / "in"])]
+    assert names == ["a/y.txt", "a/z.md", "b.txt", "c.gz", "long.txt"]
+    b = tmp_path / "in" / "b.txt"
+    assert files([b, tmp_path / "in", b])[0] == b
+    assert len(files([b, tmp_path / "in", b])) == 5
+    assert files(str(b)) == [b]
+
+
+@pytest.mark.parametrize("start", [0, 3, 7, 20])
+@pytest.mark.parametrize("stop", [None, 0, 5, 9, 30])
+def test_a_part_of_a_text_is_that_slice_of_it(write, start, stop):
+    text = Text(tuple(Path(write(n, t)) for n, t in (("a", "one\ntwo"), ("b", "三\n"), ("c", "four"))), start, stop)
+    whole = "one\ntwo\n三\nfour"
+    assert "".join(text) == whole[start:stop]
+    assert list(text) == list(text)
+
+
+def test_a_place_in_a_text_is_found_again(write):
+    paths = tuple(Path(write(n, t)) for n, t in (("a", "one\ntwo"), ("b", "三四\n五六")))
+    whole = "one\ntwo\n三四\n五六"
+    for character, file, line, column in (
+        ("w", "a", 1 + 1, 2),
+        ("三", "b", 1, 1),
+        ("四", "b", 1, 2),
+        ("六", "b", 2, 2),
+    ):
+        place = Text(paths, 1).locate(whole.index(character) - 1)
+        assert place == f"{paths['ab'.index(file)]}, line {line}, character {column}"
+
+
+@given(st.lists(st.text(max_size=9)), st.integers(1, 7))
+def test_rechunking_keeps_the_text(pieces, size):
+    found = list(rechunk(pieces, size))
+    assert "".join(found) == "".join(pieces)
+    assert all(len(piece) == size for piece in found[:-1])
+    assert all(found)
+
+
+# ------------------------------------------------------------------------------------------------- splits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["english", "chinese"])
+def test_every_kind_reads_every_script(write, kind, text):
+    found = load([write("poem.txt", text)], tokenizer=kind)
+    cut = int(len(text) * 0.9)
+    if kind != "words" or text == CHINESE:
+        assert decoded(found, "train") == text[:cut]
+        assert decoded(found, "valid") == text[cut:]
+    assert found.text_bytes == {"train": len(text[:cut].encode()), "valid": len(text[cut:].encode())}
+    assert found.name == "poem"
+    assert found.test is None
+    assert isinstance(found.train, np.memmap)
+    assert found.train.dtype == tokenize.smallest(found.tokenizer.size)
+    assert found.unknown_share["train"] == 0
+
+
+def test_one_text_is_divided_by_order_in_characters(write):
+    found = load([write("a.txt", "月" * 70 + "x" * 30)], share=0.25)
+    assert (len(found.train), len(found.valid)) == (75, 25)
+    assert found.text_bytes == {"train": 70 * 3 + 5, "valid": 25}
+
+
+def test_validation_and_test_files_are_used_as_given(write):
+    a, b, c = write("a.txt", "abc"), write("b.txt", "cab"), write("c.txt", "bca")
+    found = load([a], valid=[b], test=[c])
+    assert [decoded(found, split) for split in corpus.SPLITS] == ["abc", "cab", "bca"]
+
+
+def test_files_are_joined_without_fusing_their_words(write):
+    a, b = write("d/a.txt", "one two"), write("d/b.txt", "three\n")
+    for data in ([a, b], [str(Path(a).parent)]):
+        found = load(data, tokenizer="words", valid=[a])
+        assert decoded(found, "train") == "one two\nthree\n"
+    assert load([a, b]).name == "a+1"
+    assert load([str(Path(a).parent)]).name == "d"
+
+
+def test_packed_marked_or_with_other_newlines_it_is_the_same_corpus(write):
+    text = "one\ntwo 二\n" * 9
+    plain = load([write("a.txt", text)])
+    others = {
+        "gz": gzip.compress(text.encode()),
+        "mark": b"\xef\xbb\xbf" + text.encode(),
+        "crlf": text.replace("\n", "\r\n").encode(),
+    }
+    for name, data in others.items():
+        assert load([write(name, data)]).fingerprint == plain.fingerprint
+    assert load([write("b.txt", text + "!")]).fingerprint != plain.fingerprint
+    assert load([write("a.txt", text)], tokenizer="bytes").fingerprint != plain.fingerprint
+
+
+def test_the_vocabulary_is_that_of_the_training_part(write):
+    found = load([write("a.txt", "ab" * 45 + "z" * 10)])
+    assert found.tokenizer.size == 3
+    assert [found.tokenizer.token(i) for i in range(3)] == ["a", "b", "<unk>"]
+    assert found.unknown_share == {"train": 0, "valid": 1}
+    assert any("(z), 10 times" in note for note in found.notes)
+    plain = load([write("b.txt", "ab" * 50)])
+    assert (plain.tokenizer.size, plain.tokenizer.unknown, plain.notes) == (2, None, [])
+
+
+def test_unseen_characters_of_the_test_part_are_marked_too(write):
+    a, z = write("a.txt", "ab" * 9), write("z.txt", "az")
+    found = load([a], valid=[a], test=[z])
+    assert found.test is not None
+    assert found.test.tolist() == [0, 2]
+    spelt = load([a], valid=[a], test=[z], tokenizer="chars+bytes")
+    assert decoded(spelt, "test") == "az"
+    assert spelt.tokenizer.unknown is None
+
+
+def test_a_limited_vocabulary_reports_what_it_cannot_say(write):
+    found = load([write("a.txt", "a a a b b c\n" * 20)], tokenizer="words", vocab=4)
+    assert found.tokenizer.size == 4
+    assert found.unknown_share["train"] == pytest.approx(1 / 7, abs=0.01)
+    assert any("<unk>" in note for note in found.notes)
+
+
+def test_an_existing_tokeniser_is_used_as_it_is(write):
+    a, b = write("a.txt", "abcab\n" * 9), write("b.txt", "cab\n" * 9 + "cat\n")
+    own = load([a]).tokenizer
+    assert tokenize.fingerprint(load([write("c.txt", "cab\n" * 9)], existing=own).tokenizer) == tokenize.fingerprint(
+        own
+    )
+    with pytest.raises(DataError, match=r"'t' \(U\+0074\) at .*b\.txt, line 10, character 3"):
+        load([b], existing=own)
+    assert not list(Path(os.environ["RECOLLECT_CACHE"]).rglob("*.part"))
+
+
+@pytest.mark.parametrize(("text", "share"), [("a", 0.1), ("ab", 0.4), ("abc", 0), ("abc", 1), ("abc", -0.5)])
+def test_no_part_may_be_empty(write, text, share):
+    if (text, share) == ("ab", 0.4):
+        assert len(load([write("a.txt", text)], share=share).valid) == 1
+        return
+    with pytest.raises(DataError, match="share"):
+        load([write("a.txt", text)], share=share)
+
+
+# -------------------------------------------------------------------------------------------- known texts
+
+
+def test_tinyshakespeare_is_divided_as_published():
+    needs("tinyshakespeare")
+    found = load(["tinyshakespeare"], data_dir=DATA)
+    assert (found.name, found.tokenizer.size) == ("tinyshakespeare", 65)
+    assert (len(found.train), len(found.valid)) == (1_003_854, 111_540)
+    assert found.train.dtype == np.uint8
+    assert found.notes == []
+
+
+def test_wikitext2_is_counted_as_published(monkeypatch):
+    needs("wikitext2")
+    monkeypatch.setenv("RECOLLECT_DATA", str(DATA))
+    found = load(["wikitext2"], tokenizer="words")
+    assert found.test is not None
+    assert [len(found.train), len(found.valid), len(found.test)] == [2_088_628, 217_646, 245_569]
+    assert found.tokenizer.size == 33_278
+
+
+def test_tang_poems_come_back():
+    needs("tang")
+    for kind in ("chars+bytes", "words"):
+        found = load(["tang"], tokenizer=kind, data_dir=DATA)
+        with gzip.open(DATA / "tang_poems" / "poems.txt.gz", "rt", encoding="utf-8", newline="\n") as file:
+            text = file.read()
+        text = text[: int(len(text) * 0.9)]
+        assert decoded(found, "train") == (re.sub(" +", " ", text) if kind == "words" else text)
+
+
+def test_python_itself_is_the_text_when_none_is_named():
+    found = load()
+    assert found.name.startswith("python-3.")
+    assert len(found.train) > 1_000_000
+    assert 0.02 < len(found.valid) / len(found.train) < 0.5
+    record = json.loads(next(Path(os.environ["RECOLLECT_CACHE"]).rglob("corpus.json")).read_text())
+    paths = [Path(file["path"]) for file in record["sources"]["files"]]
+    parts = Counter(part for path in paths for part in path.parts[-3:-1])
+    assert {path.suffix for path in paths} == {".py"}
+    assert not parts.keys() & {"site-packages", "test", "tests", "__pycache__", "idle_test"}
+    valid = record["settings"]["splits"]["valid"]
+    assert 0.05 < len(valid) / len(paths) < 0.2
+
+
+def test_every_known_set_has_what_it_needs():
+    for name, found in KNOWN.items():
+        assert found.name == name
+        assert found.licence
+        assert found.about
+        assert "train" in found.splits
+        for file in (file for some in found.splits.values() for file in some):
+            path = DATA / file.path
+            if path.exists():
+                data = path.read_bytes()
+                assert hashlib.sha256(data).hexdigest() == file.sha256
+                text = gzip.decompress(data) if file.path.endswith(".gz") else data
+                assert (hashlib.sha256(text).hexdigest(), len(text)) == (file.text_sha256, file.size)
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A folder behind a web server on this machine, what was asked of it, and its address."""
+    root = tmp_path / "served"
+    root.mkdir()
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, directory=str(root), **kwargs)
+
+        def log_message(self, format, *args):
+            asked.append(args[0])
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield root, asked, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def a_set(monkeypatch, text, address, path="toy/toy.txt.gz"):
+    sha = hashlib.sha256(text).hexdigest()
+    file = KnownFile(path=path, sha256="0" * 64, text_sha256=sha, size=len(text), address=address)
+    toy = KnownSet(name="toy", about="a toy", licence="none", splits={"train": (file,)})
+    monkeypatch.setitem(known.KNOWN, "toy", toy)
+    return toy
+
+
+def test_a_set_is_downloaded_once_checked_and_kept(monkeypatch, served, tmp_path):
+    root, asked, address = served
+    text = b"toy text\n" * 40_000
+    (root / "toy.txt").write_bytes(text)
+    a_set(monkeypatch, text, f"{address}/toy.txt")
+    for _ in range(2):
+        (path,) = known.find("toy")["train"]
+        assert path == tmp_path / "cache" / "toy" / "toy.txt"
+        assert path.read_bytes() == text
+    assert len(asked) == 1
+    assert [p.name for p in path.parent.iterdir()] == ["toy.txt"]
+    assert load(["toy"]).name == "toy"
+
+
+@pytest.mark.parametrize("wrong", [b"toy texT\n", b"toy", b"toy text\n" * 100_000], ids=["other", "short", "endless"])
+def test_a_wrong_download_leaves_nothing_and_says_where_to_put_the_file(monkeypatch, served, tmp_path, wrong):
+    root, _, address = served
+    (root / "toy.txt").write_bytes(wrong)
+    a_set(monkeypatch, b"toy text\n", f"{address}/toy.txt")
+    with pytest.raises(DataError, match=r"expected sha256 .* put it by hand at .*toy\.txt") as caught:
+        known.find("toy")
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "cache" / "toy").iterdir())
+
+
+@pytest.mark.parametrize("how", ["missing", "refused", "nonsense"])
+def test_no_network_says_where_to_put_the_file(monkeypatch, served, tmp_path, how):
+    _, _, address = served
+    where = {"missing": f"{address}/nothing", "refused": "http://127.0.0.1:9/toy.txt", "nonsense": "no-address"}
+    a_set(monkeypatch, b"toy", where[how])
+    (tmp_path / "own").mkdir()
+    with pytest.raises(DataError, match=r"put it by hand at .*own.*toy\.txt\.gz or .*cache.*toy\.txt\.gz"):
+        known.find("toy", tmp_path / "own")
+    assert not list((tmp_path / "cache" / "toy").iterdir())
+
+
+def test_a_set_without_an_address_says_where_to_put_the_file(tmp_path):
+    with pytest.raises(DataError, match=r"no address.*by hand at .*tang_poems.*poems\.txt\.gz"):
+        known.find("tang")
+
+
+@pytest.mark.parametrize("name", ["toy.txt", "toy.txt.gz"])
+def test_a_copy_on_disk_is_taken_packed_or_not(monkeypatch, tmp_path, name):
+    toy = a_set(monkeypatch, b"toy text\n", None)
+    path = tmp_path / "own" / "toy" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(gzip.compress(b"toy text\n") if name.endswith("gz") else b"toy text\n")
+    assert known.find("toy", tmp_path / "own") == {"train": [path]}
+    monkeypatch.setenv("RECOLLECT_DATA", str(tmp_path / "own"))
+    assert known.find("toy") == {"train": [path]}
+    path.write_bytes(b"\x1f\x8bwrong" if name.endswith("gz") else b"wrong")
+    with pytest.raises(DataError, match=r"toy\.txt"):
+        known.find("toy")
+    assert replace(toy.splits["train"][0]).places == ["toy/toy.txt.gz", "toy/toy.txt"]
+
+
+def test_names_that_are_not_known_are_answered_with_those_that_are(write, tmp_path):
+    with pytest.raises(DataError, match="did you mean tinyshakespeare"):
+        known.find("tinyshakespear")
+    with pytest.raises(DataError, match="known sets are tinyshakespeare"):
+        load(["tinyshakespear"])
+    with pytest.raises(DataError, match="folder of data"):
+        known.find("tang", tmp_path / "nowhere")
+
+
+# ------------------------------------------------------------------------------------------------- caches
+
+
+def entry():
+    (folder,) = (Path(os.environ["RECOLLECT_CACHE"]) / "text").iterdir()
+    return folder
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """How often a text was encoded or a vocabulary made."""
+    calls = []
+    encode, train = corpus._encode, tokenize.train
+    monkeypatch.setattr(corpus, "_encode", lambda *a: calls.append(a[1]) or encode(*a))
+    monkeypatch.setattr(tokenize, "train", lambda *a: calls.append("vocabulary") or train(*a))
+    return calls
+
+
+ALL = ["vocabulary", "train", "valid"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_made_once_is_used_again(write, encoded, kind):
+    path = write("a.txt", ENGLISH)
+    first = load([path], tokenizer=kind)
+    assert encoded == ALL
+    again = load([path], tokenizer=kind)
+    assert encoded == ALL
+    assert again.fingerprint == first.fingerprint
+    assert again.notes == first.notes
+    assert again.train.tolist() == first.train.tolist()
+    assert tokenize.fingerprint(again.tokenizer) == tokenize.fingerprint(first.tokenizer)
+
+
+def test_a_changed_source_is_read_anew(write, encoded):
+    path = write("a.txt", "abcd" * 20)
+    before = load([path])
+    write("a.txt", "abce" * 20)  # the same length, perhaps within one tick of the clock
+    after = load([path])
+    assert encoded == ALL * 2
+    assert before.fingerprint != after.fingerprint
+    assert decoded(after, "train") == "abce" * 18
+    assert len(list(entry().glob("*.bin"))) == 2  # the old tokens are gone
+
+
+def test_a_source_that_was_only_touched_is_not_read_anew(write, encoded):
+    path = write("a.txt", ENGLISH)
+    load([path])
+    os.utime(path, ns=(10**18, 10**18))
+    load([path])
+    assert encoded == ALL
+    record = json.loads((entry() / "train.json").read_text())
+    assert record["sources"]["files"][0]["mtime_ns"] == 10**18
+
+
+def test_an_old_source_is_known_by_its_stamp_alone(write, encoded, monkeypatch):
+    path = write("a.txt", ENGLISH)
+    os.utime(path, ns=(10**18, 10**18))
+    load([path])
+    monkeypatch.setattr(shards.Sources, "_hash", lambda *a: pytest.fail("it was hashed"))
+    load([path])
+    assert encoded == ALL
+
+
+def test_settings_have_caches_of_their_own(write):
+    path = write("a.txt", ENGLISH)
+    found = [load([path]), load([path], share=0.2), load([path], tokenizer="words"), load([path], vocab=4)]
+    assert [len(load([path]).valid), len(load([path], share=0.2).valid)] == [len(f.valid) for f in found[:2]]
+    assert len(list((Path(os.environ["RECOLLECT_CACHE"]) / "text").iterdir())) == 4
+
+
+def truncate(folder):
+    path = next(folder.glob("train-*.bin"))
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip_first(folder):
+    path = next(folder.glob("train-*.bin"))
+    data = bytearray(path.read_bytes())
+    data[0] ^= 1
+    path.write_bytes(data)
+
+
+def flip_last(folder):
+    path = next(folder.glob("train-*.bin"))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def remove(folder):
+    next(folder.glob("train-*.bin")).unlink()
+
+
+def cut_json(folder):
+    path = folder / "train.json"
+    path.write_bytes(path.read_bytes()[:50])
+
+
+def empty_json(folder):
+    (folder / "train.json").write_bytes(b"{}")
+
+
+def other_json(folder):
+    (folder / "train.json").write_bytes((folder / "valid.json").read_bytes())
+
+
+def point_outside(folder):
+    (folder.parent / "x.bin").write_bytes(next(folder.glob("train-*.bin")).read_bytes())
+    record = json.loads((folder / "train.json").read_text())
+    (folder / "train.json").write_text(json.dumps(record | {"file": "../x.bin"}))
+
+
+def strange_type(folder):
+    record = json.loads((folder / "train.json").read_text())
+    (folder / "train.json").write_text(json.dumps(record | {"dtype": "O"}))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [truncate, flip_first, flip_last, remove, cut_json, empty_json, other_json, point_outside, strange_type],
+)
+def test_a_damaged_or_foreign_shard_is_made_anew(write, encoded, damage):
+    path = write("a.txt", ENGLISH)
+    good = load([path]).train.tolist()
+    damage(entry())
+    assert load([path]).train.tolist() == good
+    assert encoded == [*ALL, "train"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", None])
+def test_a_damaged_record_of_the_vocabulary_is_made_anew(write, encoded, content):
+    path = write("a.txt", ENGLISH)
+    first = load([path])
+    record = json.loads((entry() / "corpus.json").read_text())
+    record["tokenizer"]["characters"] += "!"
+    (entry() / "corpus.json").write_bytes(json.dumps(record).encode() if content is None else content)
+    again = load([path])
+    assert again.fingerprint == first.fingerprint
+    assert encoded == [*ALL, "vocabulary"]
+
+
+def test_names_that_are_not_utf8_are_names_too(tmp_path, encoded):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")
+    try:
+        Path(path).write_text(ENGLISH)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    load([path])
+    load([path])
+    assert encoded == ALL
+
+
+def test_importing_the_data_part_imports_neither_torch_nor_tokenizers():
+    code = "import sys, recollect.data; sys.exit(bool({'torch', 'tokenizers'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
