@@ -54,11 +54,14 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="key=value: any oth
 @app.command(epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]")
 def train(
     task: Annotated[str, typer.Argument(help="The task: text.")],
+    recipe: Annotated[str | None, typer.Option(help="A recipe file; flags go before what it says.")] = None,
     data: Data = None,
     valid: Annotated[list[str] | None, typer.Option(help="Validation text (default: the end of the data).")] = None,
-    tokenizer: Annotated[str, typer.Option(help="chars, bytes, words or bpe.")] = "chars",
+    tokenizer: Annotated[str | None, typer.Option(help="chars, bytes, words or bpe (default: chars).")] = None,
     vocab: Annotated[str | None, typer.Option(help="Vocabulary size, for words and bpe.")] = None,
-    model: Annotated[str, typer.Option(help="A name out of the lineage, or ngram.")] = "transformer",
+    model: Annotated[
+        str | None, typer.Option(help="A name out of the lineage, ngram or mixture (default: transformer).")
+    ] = None,
     width: Annotated[int | None, typer.Option(help="Width of the layers.")] = None,
     layers: Annotated[int | None, typer.Option(help="How many layers.")] = None,
     params: Annotated[str | None, typer.Option(help="Solve the width for so many parameters, such as 1M.")] = None,
@@ -94,6 +97,8 @@ def train(
         found = job.resume(out, device=where, data_dir=data_dir, longer=more, progress=Progress())
         _report(out, found, json)
         return
+    cooked = edge.read_recipe(recipe) if recipe else edge.Recipe()
+    model = model or cooked.model or "transformer"
     out = out or f"runs/{task}-{model}-{seed or 0}"
     if model == "mixture":
         if not of or len(of) != 2:
@@ -104,9 +109,12 @@ def train(
         "width": width, "layers": layers, "steps": steps, "tokens": tokens, "seconds": seconds, "batch": batch,
         "context": context, "lr": lr, "seed": seed, "vocab": vocab,
     }  # fmt: skip
-    texts = {name: str(value) for name, value in given.items() if value is not None} | edge.split(settings or [])
-    run = job.configure(texts, model=model, data=data or (), valid=valid or (), tokenizer=tokenizer)
-    wanted = None if params is None else int(edge.number(params))
+    flags = {name: str(value) for name, value in given.items() if value is not None}
+    texts = cooked.settings | flags | edge.split(settings or [])
+    tokenizer = tokenizer or cooked.tokenizer or "chars"
+    run = job.configure(texts, model=model, data=data or cooked.data, valid=valid or (), tokenizer=tokenizer)
+    size = params or cooked.params
+    wanted = None if size is None else int(edge.number(size))
     found = job.train(run, out, device=where, data_dir=data_dir, params=wanted, init=init, progress=Progress())
     _report(out, found, json)
 
@@ -186,6 +194,66 @@ def verify(run: Run, json: Json = False) -> None:
         return
     for law, error in errors.items():
         print(f"{law:8} holds   largest error {error:.1e}")
+
+
+@app.command(epilog="Example: [bold]recollect race text --models lstm,transformer --params 500k --seeds 3[/bold]")
+def race(
+    task: Annotated[str, typer.Argument(help="The task: text.")] = "text",
+    data: Data = None,
+    models: Annotated[str | None, typer.Option(help="Names with commas between (default: the whole lineage).")] = None,
+    params: Annotated[str, typer.Option(help="Parameters of each model.")] = "150k",
+    steps: Annotated[int, typer.Option(help="Batches that each model learns from.")] = 200,
+    batch: Annotated[int, typer.Option(help="Windows of a batch.")] = 16,
+    context: Annotated[int, typer.Option(help="Tokens of a window.")] = 64,
+    seeds: Annotated[int, typer.Option(help="How often each model runs.")] = 1,
+    tokenizer: Annotated[str, typer.Option(help="chars, bytes, words or bpe.")] = "bytes",
+    device: Device = "auto",
+    data_dir: DataDir = None,
+    out: Annotated[str, typer.Option(help="Where the rows go; a stopped race goes on from there.")] = "races/text",
+    json: Json = False,
+) -> None:
+    """Every model of the lineage on the same text, on equal terms. With no data: Python's own library."""
+    from pathlib import Path
+
+    from . import config as edge
+    from .layers import known
+    from .race import heat
+    from .report.table import render
+    from .train import text as job
+
+    known("task", task, ["text"])
+    chosen = [known("model", name.strip(), job.MODELS) for name in (models or ",".join(job.MODELS)).split(",")]
+    terms = heat.Heat(
+        models=tuple(chosen), params=int(edge.number(params)), steps=steps, batch=batch, context=context, seeds=seeds
+    )
+    rows = heat.run(
+        terms,
+        job.DataConfig(data=tuple(data or ()), tokenizer=tokenizer),
+        Path(out),
+        device=_device(device),
+        data_dir=data_dir,
+        command=" ".join(["recollect", *sys.argv[1:]]),
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    if json:
+        _print_json(rows)
+        return
+    good = [row for row in rows if "error" not in row]
+    columns, lines = heat.table(rows)
+    title = f"{good[0]['data'] if good else 'text'}: {steps} steps of {batch} × {context} tokens, {params} parameters"
+    print(render(title, columns, lines), end="")
+    if good:
+        guesses = "  ".join(f"{name} {value:.3f}" for name, value in good[0]["baselines"].items())
+        print(f"nats/token on validation, {good[0]['metric']['rule']}; without learning: {guesses}")
+        _say_about_ngram(lines)
+    print(f"rows: {out}/results.jsonl")
+
+
+def _say_about_ngram(lines: list[list[str]]) -> None:
+    place = next((i for i, line in enumerate(lines) if line[0] == "ngram"), None)
+    if place is not None and place < len(lines) - 1:
+        behind = len(lines) - 1 - place
+        print(f"At this small budget the n-gram model, which only counts, is ahead of {behind} of the networks.")
 
 
 def _device(name: str) -> str:

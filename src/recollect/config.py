@@ -1,10 +1,12 @@
 """Settings at the edge: text from flags and files becomes checked, typed values."""
 
 import difflib
+import json
 import re
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 SUFFIXES = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
@@ -48,6 +50,8 @@ def parse(name: str, text: str, hint: Any) -> Any:
         close = difflib.get_close_matches(text, choices, n=1)
         hint_text = f"; did you mean {close[0]!r}?" if close else ""
         raise SettingError(f"{name}: expected one of {', '.join(choices)}, found {text!r}{hint_text}")
+    if any(get_origin(option) is tuple for option in options):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
     if bool in options:
         if text.lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
             return text.lower() in ("true", "yes", "on", "1")
@@ -63,6 +67,30 @@ def parse(name: str, text: str, hint: Any) -> Any:
     except SettingError as error:
         raise SettingError(f"{name}: {error}") from None
     return text
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A run worth repeating, from a JSON file: every key is optional, `settings` holds what --set would."""
+
+    about: str = ""
+    data: tuple[str, ...] = ()
+    tokenizer: str | None = None
+    model: str | None = None
+    params: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+def read_recipe(path: str) -> Recipe:
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        allowed = {f.name for f in fields(Recipe)}
+        if not isinstance(content, dict) or set(content) - allowed:
+            raise SettingError(f"{path}: expected a recipe with {', '.join(sorted(allowed))}, found other keys")
+        settings = {name: str(value) for name, value in content.pop("settings", {}).items()}
+        return Recipe(**content | {"data": tuple(content.get("data", ())), "settings": settings})
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path}: expected a recipe in JSON, found something else ({error})") from error
 
 
 def distribute(settings: Mapping[str, str], homes: Mapping[str, type]) -> dict[str, dict[str, Any]]:

@@ -54,6 +54,7 @@ BAD = {
     "overlong": (b"ab\xc0\x80", "byte 2 ", "expected UTF-8"),
     "binary": (b"\x89PN\x00\x01\x02\x00\x00\x00\x05" * 9, "byte 0", "found"),
     "nul": (b"text\nwith\x00nul\n", "byte 9 (line 2)", "binary"),
+    "nul before a bad byte": (b"ab\x00cd\xff", "NUL at byte 2 ", "binary"),
     "cut at the end": ("日本".encode()[:-1], "byte 3 ", "cut short"),
     "cut within the first": ("🙂".encode()[:3], "byte 0 ", "cut short"),
 }

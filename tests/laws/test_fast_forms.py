@@ -49,7 +49,7 @@ def loops(config):
 
 
 def mini_batch(config):
-    return next((part.batch for part in parts(config) if isinstance(part, ttt.Config)), None)
+    return next((part.mini_batch for part in parts(config) if isinstance(part, ttt.Config)), None)
 
 
 @every_layer

@@ -34,7 +34,7 @@ def poems():
     """A few lines of Chinese, real ones where they are at hand."""
     path = DATA / "tang_poems" / "poems.txt.gz"
     if not path.exists():
-        return POEMS
+        return POEMS * 20
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         return "".join(next(file) for _ in range(200))
 
@@ -60,7 +60,7 @@ def makers(text):
     return [
         Chars.train([text]),
         Chars.train([text], unknown_at(text)),
-        Chars.train([text[: len(text) // 2 + 1]], bytes_too=True),
+        Chars.train([text[: len(text) // 2 + 1]], fallback="bytes"),
         Bytes(),
         Words.train([text], spaceless=False),
         Words.train([text], spaceless=True),
@@ -80,7 +80,7 @@ def unknown_at(text):
 @example("\r\n")
 @example("e\u0301\u200d")
 def test_what_is_encoded_decodes_to_itself(bpe, text):
-    for tokenizer in (Bytes(), bpe, Chars("a", bytes_too=True), *([Chars.train([text])] if text else [])):
+    for tokenizer in (Bytes(), bpe, Chars("a", fallback="bytes"), *([Chars.train([text])] if text else [])):
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == text
         assert tokenizer.decode(ids.tolist()) == text
@@ -101,8 +101,12 @@ def test_a_stream_gives_what_the_whole_gives(bpe, text, places):
 @given(TEXTS)
 @example("it's  \n\n  they're\n x")
 @example("你好，世界。don't，ok'll\n")
+@example("a\u3000  x\xa0\n\nb\x85 \n\u2028  c\x1c \t\x1f  d")
 def test_byte_pairs_are_those_of_the_engine_given_the_whole_text(bpe, text):
     assert bpe.encode(text).tolist() == bpe._engine.encode(text, add_special_tokens=False).ids
+    cut = bpe._engine.pre_tokenizer.pre_tokenize_str  # whatever the merges, the pieces that they work on are the same
+    runs = [run for runs in tokenize._runs([text], 10**9) for run in runs]
+    assert [piece for run in runs for piece, _ in cut(run)] == [piece for piece, _ in cut(text)]
 
 
 @settings(max_examples=60)
@@ -147,7 +151,7 @@ def test_every_token_has_a_name_that_prints(bpe):
         names = [tokenizer.token(i) for i in range(tokenizer.size)]
         assert all(name and name.isprintable() and " " not in name for name in names), tokenizer.kind
     assert Chars("a \n", unknown=True).token(3) == "<unk>"
-    assert Chars("a", bytes_too=True).token(1 + 0xE4) == "<0xE4>"
+    assert Chars("a", fallback="bytes").token(1 + 0xE4) == "<0xE4>"
     assert [Chars("\n a").token(i) for i in range(3)] == ["\\n", "␣", "a"]
     assert Bytes().token(0xE4) == "<0xE4>"
 
@@ -189,15 +193,20 @@ def test_a_limited_vocabulary_keeps_the_frequent_and_marks_the_rest():
         Chars.train(["ab"], 1)
 
 
+def test_among_equals_the_lower_code_point_stays():
+    text = "".join(map(chr, range(0x4E00, 0x4F00)))
+    assert Chars.train([text[::-1]], 101).characters == text[:100]
+
+
 def test_bytes_are_added_only_when_asked_for(poems):
-    plain, spelt = Chars.train([poems]), Chars.train([poems], bytes_too=True)
+    plain, spelt = Chars.train([poems]), Chars.train([poems], fallback="bytes")
     assert spelt.size == plain.size + 256
     assert spelt.encode(poems).tolist() == plain.encode(poems).tolist()
     ids = spelt.encode("月🙂光")
     assert len(ids) == 2 + 4
     assert spelt.decode(ids) == "月🙂光"
-    few = Chars.train([poems], 300, bytes_too=True)
-    assert few.size == 300
+    few = Chars.train([poems], 280, fallback="bytes")
+    assert few.size == 280
     assert few.decode(few.encode(poems)) == poems
 
 
@@ -341,6 +350,11 @@ def test_words_of_small_chunks_are_the_words_of_the_whole(text, places, spaceles
     assert [blank.sub(" ", word) for word in parts] == [blank.sub(" ", word) for word in whole]
 
 
+def test_no_blank_counts_as_solid():
+    blank = [c for c in range(0x110000) if chr(c).isspace()]
+    assert not (tokenize._classes()[blank] & tokenize._SOLID).any()
+
+
 def test_a_large_text_is_sampled_evenly_and_within_bounds(monkeypatch):
     monkeypatch.setattr(tokenize, "BPE_NOVEL", 300_000)
     monkeypatch.setattr(tokenize, "BPE_TEXT", 1_000_000)
@@ -396,9 +410,10 @@ def test_a_tokeniser_is_kept_as_json(tmp_path, bpe):
         ('{"kind": ["chars"]}', "kind"),
         ('{"kind": "chars", "format": 99}', "format"),
         ('{"kind": "chars", "format": 1}', "characters"),
-        ('{"kind": "chars", "format": 1, "characters": "", "unknown": false, "bytes_too": false}', "at least one"),
-        ('{"kind": "chars", "format": 1, "characters": "a", "unknown": 1, "bytes_too": false}', "bool"),
-        ('{"kind": "chars", "format": 1, "characters": "\\ud800", "unknown": false, "bytes_too": false}', "surrogate"),
+        ('{"kind": "chars", "format": 1, "characters": "", "unknown": false, "fallback": null}', "at least one"),
+        ('{"kind": "chars", "format": 1, "characters": "a", "unknown": 1, "fallback": null}', "bool"),
+        ('{"kind": "chars", "format": 1, "characters": "\\ud800", "unknown": false, "fallback": null}', "surrogate"),
+        ('{"kind": "chars", "format": 1, "characters": "a", "unknown": false, "fallback": "x"}', "fallback"),
         ('{"kind": "words", "format": 1, "spaceless": false, "words": ["a"]}', "<unk>"),
         ('{"kind": "words", "format": 1, "spaceless": false, "words": ["<unk>", "<eos>", 3]}', "strings"),
         ('{"kind": "words", "format": 1, "spaceless": false, "words": ["<unk>", "<eos>", "a", "a"]}', "different"),

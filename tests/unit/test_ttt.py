@@ -13,16 +13,16 @@ from recollect.layers import build
 from unit.oracles import assert_all_close, assert_close, gradients, inputs, randomise
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "as in the authors' code": {"batch": 3},
-    "as in the paper's equations": {"batch": 3, "average": False},
-    "one mini-batch": {"batch": 16},
-    "a boundary at every step": {"batch": 1, "average": False},
-    "no boundary": {"batch": None, "average": False},
-    "no norm": {"batch": 3, "norm": False, "out_norm": False},
-    "fixed rate": {"batch": 3, "learn_rate": False, "rate": 0.5},
-    "a start at zero": {"batch": 3, "learn_start": False},
-    "rotary": {"batch": 4, "rotary": True},
-    "other width": {"batch": 3, "width": 3},
+    "as in the authors' code": {"mini_batch": 3},
+    "as in the paper's equations": {"mini_batch": 3, "average": False},
+    "one mini-batch": {"mini_batch": 16},
+    "a boundary at every step": {"mini_batch": 1, "average": False},
+    "no boundary": {"mini_batch": None, "average": False},
+    "no norm": {"mini_batch": 3, "norm": False, "out_norm": False},
+    "fixed rate": {"mini_batch": 3, "learn_rate": False, "rate": 0.5},
+    "a start at zero": {"mini_batch": 3, "learn_start": False},
+    "rotary": {"mini_batch": 4, "rotary": True},
+    "other width": {"mini_batch": 3, "width": 3},
 }
 
 
@@ -86,7 +86,7 @@ def primal(layer: Any, x: Tensor) -> tuple[Tensor, list[Tensor]]:
             gathered = [torch.zeros_like(part) for part in model]
             read = []
             for t in range(steps):
-                place = t % c.batch if c.batch else 0
+                place = t % c.mini_batch if c.mini_batch else 0
                 rate = torch.sigmoid(layer.rate(x[b, t])[h]) if c.learn_rate else 1.0
                 error = f(model, turn(k[b, t, h], place), h) - v[b, t, h]
                 slopes = torch.autograd.grad(0.5 * error @ error, model, create_graph=True)
@@ -94,7 +94,7 @@ def primal(layer: Any, x: Tensor) -> tuple[Tensor, list[Tensor]]:
                 rho = torch.relu(1 / (place + 1) + layer.place_offset[place]) if c.average else 1.0
                 now = [part - rho * g for part, g in zip(model, gathered, strict=True)]
                 read.append(f(now, turn(q[b, t, h], place), h))
-                if c.batch and place == c.batch - 1:
+                if c.mini_batch and place == c.mini_batch - 1:
                     model, gathered = now, [torch.zeros_like(part) for part in model]
             outputs.append(torch.stack(read))
             finals.extend([*model, *gathered])
@@ -150,7 +150,7 @@ def test_batch_gradient_descent_is_linear_attention(chunks: list[int], heads: in
         "ttt-linear",
         dim=6,
         heads=heads,
-        batch=None,
+        mini_batch=None,
         rate=6 / heads,
         norm=False,
         learn_rate=False,
@@ -178,7 +178,9 @@ def test_batch_gradient_descent_is_linear_attention(chunks: list[int], heads: in
 @pytest.mark.parametrize("name", ["ttt-linear", "ttt-mlp"])
 def test_a_mini_batch_of_one_is_online_gradient_descent(name: str, chunks: list[int]) -> None:
     """W_t = W_{t−1} − η ∇ℓ(W_{t−1}; x_t), z_t = f(q_t; W_t), with the plainest inner model."""
-    layer = build(name, dim=4, batch=1, rate=0.3, norm=False, out_norm=False, learn_rate=False, average=False).double()
+    layer = build(
+        name, dim=4, mini_batch=1, rate=0.3, norm=False, out_norm=False, learn_rate=False, average=False
+    ).double()
     randomise(layer)
     x = torch.randn(1, 6, 4).double()
     model = [
@@ -199,7 +201,7 @@ def test_a_mini_batch_of_one_is_online_gradient_descent(name: str, chunks: list[
 
 
 @pytest.mark.parametrize("steps", [1, 2, 8])
-@pytest.mark.parametrize("options", [{"batch": 3}, {"batch": 4, "rotary": True}], ids=str)
+@pytest.mark.parametrize("options", [{"mini_batch": 3}, {"mini_batch": 4, "rotary": True}], ids=str)
 @pytest.mark.parametrize("name", ["ttt-linear", "ttt-mlp"])
 def test_rows_at_different_places_in_their_mini_batch_share_a_batch(
     name: str, options: dict[str, Any], steps: int
@@ -225,7 +227,7 @@ def test_rows_at_different_places_in_their_mini_batch_share_a_batch(
 
 @pytest.mark.parametrize("name", ["ttt-linear", "ttt-mlp"])
 def test_what_ttt_explains_is_the_inner_loss_before_the_step_and_its_rate(name: str) -> None:
-    layer = make(name, batch=3, norm=False)
+    layer = make(name, mini_batch=3, norm=False)
     x = torch.randn(2, 3, 8).double()
     _, state = layer(x[:, :2], layer.initial_state(2))
     found = layer.explain(state, x[:, 2])
@@ -239,7 +241,7 @@ def test_what_ttt_explains_is_the_inner_loss_before_the_step_and_its_rate(name: 
 
 
 def test_a_step_at_a_small_rate_lowers_the_inner_loss() -> None:
-    layer = make("ttt-linear", batch=1, average=False, rate=1e-4)
+    layer = make("ttt-linear", mini_batch=1, average=False, rate=1e-4)
     x = torch.randn(3, 1, 8).double()
     start = layer.initial_state(3)
     _, after = layer(x, start)

@@ -53,14 +53,14 @@ def load(
 ) -> Corpus:
     """Read a corpus.
 
-    `data` is one or more files or folders, the name of a known set, or None for the Python standard library's source.
+    `data` is one or more files or folders, the name of a known set (for a file of that name write ./name), or None
+    for the Python standard library's own source.
     Without validation files (and where the set has none) the last `share` of the characters is the validation part;
     of the standard library it is about that share of the files. `tokenizer` is one of `tokenize.CHOICES`;
     `existing` is one that a run already has, used as it is.
     """
     name, texts, by_order = _sources(data, valid, test, share, data_dir, cache)
-    hashes: dict[Path, str] = {}
-    sources = shards.Sources([path for text in texts.values() for path in text.paths], hashes)
+    sources = shards.Sources([path for text in texts.values() for path in text.paths])
     settings = {
         "tokenizer": tokenizer if existing is None else tokenize.fingerprint(existing),
         "vocab": vocab if existing is None else None,
@@ -74,20 +74,19 @@ def load(
         cut = plan.cut
         texts |= {"train": replace(texts["train"], stop=cut), "valid": replace(texts["train"], start=cut)}
     if not plan.recalled:
-        sources.settle()
         _keep(folder, sources, settings, plan)
 
     numbers = tokenize.fingerprint(plan.tokenizer)
     found: dict[str, shards.Shard] = {}
     for split, text in texts.items():
         made_by = {"tokenizer": numbers, "part": [text.start, text.stop]}
-        own = shards.Sources(text.paths, hashes)
+        own = sources.some(text.paths)
         found[split] = shards.find(folder, split, own, made_by) or _encode(folder, split, own, made_by, text, plan)
 
     counts = {split: shard.unknown / len(shard.tokens) for split, shard in found.items()}
     notes = [*plan.notes]
     if any(counts.values()):
-        shares = ", ".join(f"{split} {100 * value:.2g} %" for split, value in counts.items() if value)
+        shares = ", ".join(f"{split} {100 * value:.3g} %" for split, value in counts.items() if value)
         notes.append(f"share of the tokens that are <unk>: {shares}")
     return Corpus(
         name=name,
@@ -217,7 +216,7 @@ def _plan(
         return _Plan(existing, cut, ())
     made = tokenize.train(kind, texts["train"], vocab)
     notes: list[str] = []
-    if isinstance(made, Chars) and made.unknown is None and not made.bytes_too:
+    if isinstance(made, Chars) and made.unknown is None and made.fallback is None:
         for split, text in texts.items():
             lacking = made.lacking(text) if split != "train" else {}
             if lacking:
@@ -252,10 +251,12 @@ def _recall(folder: Path, sources: shards.Sources, settings: dict[str, Any]) -> 
 
 
 def _keep(folder: Path, sources: shards.Sources, settings: dict[str, Any], plan: _Plan) -> None:
+    origin = sources.record()
+    sources.settle()
     record = {
         "format": shards.FORMAT,
         "settings": settings,
-        "sources": sources.record(),
+        "sources": origin,
         "cut": plan.cut,
         "notes": list(plan.notes),
         "tokenizer": plan.tokenizer.to_json(),

@@ -176,7 +176,7 @@ def _check(file: KnownFile, path: Path) -> None:
             return
         if path.suffix == ".gz":
             with gzip.open(path) as unpacked:
-                found = hashlib.file_digest(unpacked, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
+                found = hashlib.file_digest(unpacked, "sha256").hexdigest()
             if found == file.text_sha256:
                 return
     except (OSError, EOFError, zlib.error) as error:
@@ -231,7 +231,7 @@ def _fetch(file: KnownFile, out: IO[bytes]) -> tuple[str, int]:
     digest = hashlib.sha256()
     size = 0
     with urllib.request.urlopen(file.address, timeout=TIMEOUT) as answer:
-        while size <= file.size and (block := answer.read(min(1 << 18, file.size + 1 - size))):
+        while block := answer.read(min(1 << 18, file.size + 1 - size)):
             digest.update(block)
             out.write(block)
             size += len(block)

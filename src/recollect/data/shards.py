@@ -13,6 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,19 @@ STALE = 86_400  # s: a half-written file this old was left by a crash
 class Sources:
     """The files that something is made of, as they are now. Hashes are taken once, and only where they are needed."""
 
-    def __init__(self, paths: Sequence[Path], hashes: dict[Path, str] | None = None) -> None:
+    def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = [path.absolute() for path in paths]
-        self._hashes = {} if hashes is None else hashes
         self.looked = time.time_ns()
         self._stamps = self._look()
+        self._hashes: dict[Path, str] = {}
+
+    def some(self, paths: Sequence[Path]) -> "Sources":
+        """Some of these files, as they were when these were looked at."""
+        part = copy(self)  # hashes are shared
+        stamps = dict(zip(self.paths, self._stamps, strict=True))
+        part.paths = [path.absolute() for path in paths]
+        part._stamps = [stamps[path] for path in part.paths]
+        return part
 
     def _look(self) -> list[tuple[int, int]]:
         try:
@@ -164,7 +173,8 @@ def make(
                 os.fsync(file.fileno())
             if not count:
                 raise DataError(f"expected text for the {name} part, found only blanks in {_some(sources.paths)}")
-            sources.settle()
+            origin = sources.record()
+            sources.settle()  # after the hashes, so that they are those of what was read
             shard = folder / f"{name}-{digest.hexdigest()[:16]}.bin"
             os.replace(part, shard)
         except BaseException:
@@ -175,7 +185,7 @@ def make(
         raise _unwritable(folder, error) from None
     record = {
         "format": FORMAT,
-        "sources": sources.record(),
+        "sources": origin,
         "made_by": made_by,
         "file": shard.name,
         "dtype": dtype.str,

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from .text import DataError, rechunk
 UNKNOWN = "<unk>"
 NEWLINE = "<eos>"
 FORMAT = 1
+Fallback = Literal["bytes"] | None
 
 LONGEST_WORD = 256  # characters; what is longer is no word, and reads as <unk>
 MOST_WORDS = 1_000_000  # distinct words counted at a time; beyond, the rarest are dropped
@@ -170,19 +171,21 @@ class Chars(_OfBytes):
 
     kind = "chars"
 
-    def __init__(self, characters: Iterable[str], *, unknown: bool = False, bytes_too: bool = False) -> None:
+    def __init__(self, characters: Iterable[str], *, unknown: bool = False, fallback: Fallback = None) -> None:
         self.characters = "".join(sorted(set(characters)))
         if not self.characters:
             raise DataError("expected at least one character for a vocabulary, found none; give it text")
-        if unknown and bytes_too:
+        if fallback not in (None, "bytes"):
+            raise DataError(f"expected the fallback bytes or none, found {fallback!r}")
+        if unknown and fallback:
             raise DataError("expected <unk> or bytes for the characters a vocabulary lacks, found both; choose one")
         known = len(self.characters)
-        self.bytes_too = bytes_too
+        self.fallback: Fallback = fallback
         self.unknown = known if unknown else None
         self.pieces = [_utf8(c) for c in self.characters]
         if unknown:
             self.pieces.append("\ufffd".encode())
-        if bytes_too:
+        if fallback:
             self.pieces += [bytes([b]) for b in range(256)]
         codes = _codes(self.characters)
         self._lacking = known  # marks what is not in the vocabulary; it is also the number of <unk>
@@ -190,18 +193,18 @@ class Chars(_OfBytes):
         self._table[codes] = np.arange(known)
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocab: int | None = None, *, bytes_too: bool = False) -> "Chars":
+    def train(cls, texts: Iterable[str], vocab: int | None = None, *, fallback: Fallback = None) -> "Chars":
         """The vocabulary of a text; with `vocab`, its most frequent characters and what stands for the others."""
         counts = _count_characters(texts)
         present = np.flatnonzero(counts)
-        extra = 256 if bytes_too else 1
-        if vocab is None or len(present) + (256 if bytes_too else 0) <= vocab:
-            return cls(map(chr, present), bytes_too=bytes_too)
+        extra = 256 if fallback else 1
+        if vocab is None or len(present) + (256 if fallback else 0) <= vocab:
+            return cls(map(chr, present), fallback=fallback)
         if vocab <= extra:
             raise DataError(f"expected a vocabulary of more than {extra} for chars, found {vocab}; ask for more")
         # stable: among characters of one frequency the lower code point stays
         kept = present[np.argsort(-counts[present], kind="stable")[: vocab - extra]]
-        return cls(map(chr, kept), unknown=not bytes_too, bytes_too=bytes_too)
+        return cls(map(chr, kept), unknown=not fallback, fallback=fallback)
 
     def with_unknown(self) -> "Chars":
         return Chars(self.characters, unknown=True)
@@ -228,7 +231,7 @@ class Chars(_OfBytes):
         if self.unknown is None:
             lacking = ids == self._lacking
             if lacking.any():
-                if not self.bytes_too:
+                if self.fallback is None:
                     index = int(lacking.argmax())
                     raise UnknownCharacter(text[index], at + index, self.size)
                 ids = self._spell(codes, ids, lacking)
@@ -256,7 +259,7 @@ class Chars(_OfBytes):
             "kind": self.kind,
             "characters": self.characters,
             "unknown": self.unknown is not None,
-            "bytes_too": self.bytes_too,
+            "fallback": self.fallback,
         }
 
     @classmethod
@@ -264,7 +267,7 @@ class Chars(_OfBytes):
         return cls(
             _field(data, "characters", str),
             unknown=_field(data, "unknown", bool),
-            bytes_too=_field(data, "bytes_too", bool),
+            fallback=data.get("fallback"),
         )
 
 
@@ -542,11 +545,11 @@ class Bpe(_OfBytes):
         _refuse_iterator(texts)
         engine = Engine(models.BPE())
         engine.pre_tokenizer = _byte_level()
-        trainer: Any = trainers.BpeTrainer(
-            vocab_size=vocab,  # pyright: ignore[reportCallIssue]
-            min_frequency=2,  # pyright: ignore[reportCallIssue]
-            show_progress=False,  # pyright: ignore[reportCallIssue]
-            initial_alphabet=sorted(_byte_of_letter()),  # pyright: ignore[reportCallIssue]
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab,
+            min_frequency=2,
+            show_progress=False,
+            initial_alphabet=sorted(_byte_of_letter()),
         )
         engine.train_from_iterator(_sample(texts), trainer)
         model = json.loads(engine.to_str())["model"]
@@ -678,7 +681,7 @@ CHOICES = ("chars", "chars+bytes", "bytes", "words", "bpe")
 def train(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenizer:
     """A tokeniser of one of the CHOICES, its vocabulary taken from `texts` (a list, or what can be read again)."""
     if kind == "chars+bytes":
-        return Chars.train(texts, vocab, bytes_too=True)
+        return Chars.train(texts, vocab, fallback="bytes")
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, CHOICES, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""

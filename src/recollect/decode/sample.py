@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import ragged
 from ..core.contract import ContractError, check_settings
 
 
@@ -46,6 +45,7 @@ class Position:
     state: Any
     logits: Tensor  # B V
     written: list[list[int]]  # of each row, prompt included: what the penalty counts
+    drawn: int = 0  # how many tokens were drawn, so that a position that was saved goes on with the next draw
 
 
 @torch.inference_mode()
@@ -57,12 +57,16 @@ def read(model: Any, prompts: Sequence[Sequence[int]], capacity: int | None = No
     x = torch.zeros(len(prompts), int(lengths.max()), dtype=torch.int64)
     for row, prompt in enumerate(prompts):
         x[row, : len(prompt)] = torch.tensor(prompt)
-    device = next((t.device for t in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+    device = device_of(model)
     x, lengths = x.to(device), lengths.to(device)
     room = None if capacity is None else capacity + x.shape[1]
-    logits, state = ragged.run(model, x, lengths, model.initial_state(len(x), capacity=room))
+    logits, state = model.ragged(x, lengths, model.initial_state(len(x), capacity=room))
     last = logits[torch.arange(len(x), device=device), lengths - 1]
     return Position(state, last, [list(prompt) for prompt in prompts])
+
+
+def device_of(model: Any) -> torch.device:
+    return next((t.device for t in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
 
 
 @torch.inference_mode()
@@ -72,8 +76,11 @@ def write(model: Any, position: Position, config: Config) -> Iterator[list[int]]
     Every row draws from its own generator, so a row's text does not depend on its neighbours.
     """
     draws = [torch.Generator().manual_seed(config.seed) for _ in position.written]
+    for draw in draws:
+        torch.rand(position.drawn, generator=draw)
     for _ in range(config.length):
         tokens = choose(position.logits, position.written, config, draws)
+        position.drawn += not config.greedy
         for row, token in enumerate(tokens):
             position.written[row].append(token)
         x = torch.tensor(tokens, device=position.logits.device)[:, None]
@@ -88,7 +95,7 @@ def choose(logits: Tensor, written: list[list[int]], config: Config, draws: list
     if config.penalty != 1:
         logits = logits - logits.logsumexp(dim=-1, keepdim=True)  # log-probabilities: all ≤ 0
         for row, tokens in enumerate(written):
-            seen = torch.tensor(sorted(set(tokens)))
+            seen = torch.tensor(sorted(set(tokens)), dtype=torch.int64)
             logits[row, seen] = logits[row, seen] * config.penalty
     if config.greedy:
         return logits.argmax(dim=-1).tolist()

@@ -40,7 +40,7 @@ class StackConfig(BaseConfig):
     def variants(cls) -> tuple[Self, ...]:
         return (
             cls(dim=4, layers=(lstm.Config(dim=4, width=6), attention.Config(dim=6, heads=2, window=3))),
-            cls(dim=4, layers=(gru.Config(dim=4), ttt.Config(dim=4, batch=3), NormConfig(dim=4))),
+            cls(dim=4, layers=(gru.Config(dim=4), ttt.Config(dim=4, mini_batch=3), NormConfig(dim=4))),
             cls(dim=4, layers=(attention.Config(dim=4), cross_attention.Config(dim=4, memory_dim=3))),
         )
 

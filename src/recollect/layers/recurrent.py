@@ -115,7 +115,10 @@ class Recurrent(Cell[S]):
     def arguments(self) -> tuple[Any, ...]:
         """What every fused call is given: weights, bias, layers, dropout, training, bidirectional."""
         weights = [weight for level in self.levels for weight in self.weights(level) if weight is not None]
-        return weights, self.config.bias, len(self.levels), self.config.dropout, self.training, False
+        rate = self.config.dropout if self.training else 0.0
+        # cuDNN keeps what a backward pass needs only in training; without dropout the two are the same
+        training = self.training or torch.is_grad_enabled()
+        return weights, self.config.bias, len(self.levels), rate, training, False
 
     def weights(self, level: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """W (gates·width, in), U (gates·width, width) and the two biases of one layer."""

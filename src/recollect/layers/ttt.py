@@ -35,17 +35,17 @@ from .position import rotate
 
 @dataclass(frozen=True, kw_only=True)
 class Config(BaseConfig):
-    """`batch` is b, the inner mini-batch; None never steps: batch gradient descent from W₀.
+    """`mini_batch` is b; None never steps: batch gradient descent from W₀.
 
     The switches turn the layer into its simpler relatives: with `norm`, `learn_rate`, `learn_start`,
-    `average`, `out_norm` and `bias` off, `rate=head_dim` and `batch=None`, ttt-linear is linear attention,
+    `average`, `out_norm` and `bias` off, `rate=head_dim` and `mini_batch=None`, ttt-linear is linear attention,
     unnormalised and with identity features. `rotary` turns q and k by their place in the mini-batch; `bias`
     gives the inner model biases, which are trained like its weights.
     """
 
     width: int | None = None
     heads: int = 1
-    batch: int | None = 16
+    mini_batch: int | None = 16
     rate: float = 1.0
     norm: bool = True
     learn_rate: bool = True
@@ -61,8 +61,8 @@ class Config(BaseConfig):
             raise ContractError(f"ttt: expected heads to divide dim {self.dim}, found {self.heads} heads")
         if self.rotary and self.size % 2:
             raise ContractError(f"ttt: rotary places need an even head width, found {self.size}")
-        if self.batch is None and (self.average or self.rotary):
-            raise ContractError("ttt: batch=None has no places in a mini-batch; set average=False and rotary=False")
+        if self.mini_batch is None and (self.average or self.rotary):
+            raise ContractError("ttt: mini_batch=None has no places in a mini-batch; set average and rotary to False")
 
     @property
     def size(self) -> int:
@@ -78,26 +78,26 @@ class Config(BaseConfig):
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
         return (
-            cls(dim=8, heads=2, batch=3),
-            cls(dim=4, heads=1, batch=4, average=False, rotary=True),
-            cls(dim=8, width=3, heads=2, batch=None, average=False),
-            cls(dim=4, heads=2, batch=1, norm=False, out_norm=False, learn_start=False, learn_rate=False),
+            cls(dim=8, heads=2, mini_batch=3),
+            cls(dim=4, heads=1, mini_batch=4, average=False, rotary=True),
+            cls(dim=8, width=3, heads=2, mini_batch=None, average=False),
+            cls(dim=4, heads=2, mini_batch=1, norm=False, out_norm=False, learn_start=False, learn_rate=False),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MlpConfig(Config):
-    """`hidden` is how many times wider the inner model's hidden layer is."""
+    """`expand` is how many times wider the inner model's hidden layer is."""
 
     rate: float = 0.1
-    hidden: int = 4
+    expand: int = 4
 
     def widths(self) -> tuple[int, ...]:
-        return self.size, self.hidden * self.size, self.size
+        return self.size, self.expand * self.size, self.size
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
-        return cls(dim=8, heads=2, batch=3, rate=1.0, hidden=2), cls(dim=4, batch=4, average=False, hidden=2)
+        return cls(dim=8, heads=2, mini_batch=3, rate=1.0, expand=2), cls(dim=4, mini_batch=4, average=False, expand=2)
 
 
 class Model(NamedTuple):
@@ -133,8 +133,8 @@ class Ttt(Cell[State]):
         if config.norm:
             self.norm_weight = nn.Parameter(torch.ones(heads, 1, size))
             self.norm_bias = nn.Parameter(torch.zeros(heads, 1, size))
-        if config.average and config.batch is not None:
-            self.place_offset = nn.Parameter(torch.zeros(config.batch))
+        if config.average and config.mini_batch is not None:
+            self.place_offset = nn.Parameter(torch.zeros(config.mini_batch))
         if config.out_norm:
             self.out_norm = nn.LayerNorm(self.dim)
 
@@ -175,7 +175,7 @@ class Ttt(Cell[State]):
 
     def read(self, state: State, x: Tensor) -> Tensor:
         # Right after a boundary the model has been stepped and nothing is gathered: the same W − ρ·G.
-        place = (state.clock[:, None] - 1) % (self.config.batch or 1)
+        place = (state.clock[:, None] - 1) % (self.config.mini_batch or 1)
         q = self.query(x[:, None], state, place)
         factor = self.place_factor(place)[:, None, :, None]
         now = states.map(lambda w, g: w - factor * g, state.model, state.gradient)
@@ -192,14 +192,14 @@ class Ttt(Cell[State]):
 
     def settle(self, model: Model, gathered: Model, clock: Tensor) -> State:
         """At a boundary the gathered gradient goes into the model; each row has its own clock."""
-        if self.config.batch is None:
+        if self.config.mini_batch is None:
             return State(model, gathered, clock)
-        boundary = (clock % self.config.batch == 0)[:, None, None, None]
+        boundary = (clock % self.config.mini_batch == 0)[:, None, None, None]
         return State(*self.step(model, gathered, boundary), clock)
 
     def step(self, model: Model, gathered: Model, boundary: Tensor) -> tuple[Model, Model]:
         """W − ρ·G and nothing where `boundary` (B 1 1 1) is true, W and G elsewhere."""
-        last = self.place_factor(torch.full_like(boundary, (self.config.batch or 1) - 1, dtype=torch.int64))
+        last = self.place_factor(torch.full_like(boundary, (self.config.mini_batch or 1) - 1, dtype=torch.int64))
         return (
             states.map(lambda w, g: torch.where(boundary, w - last * g, w), model, gathered),
             states.map(lambda g: g.masked_fill(boundary, 0), gathered),
@@ -249,7 +249,7 @@ class Ttt(Cell[State]):
     def see(self, x: Tensor, state: State, place: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """k, v: B H T d and the inner rate: B H T 1, for x: B T D."""
         if place is None:
-            place = state.clock[:, None] % (self.config.batch or 1)
+            place = state.clock[:, None] % (self.config.mini_batch or 1)
         k, v = self.split(self.k(x), state), self.split(self.v(x), state)
         if self.config.learn_rate:
             rate = torch.sigmoid(rearrange(self.rate(x), "b t h -> b h t 1").to(k.dtype))
@@ -274,9 +274,9 @@ class Ttt(Cell[State]):
 
     def place_factor(self, place: Tensor) -> Tensor:
         """ρ for places in the mini-batch (any shape)."""
-        if not self.config.average or self.config.batch is None:
+        if not self.config.average or self.config.mini_batch is None:
             return torch.ones_like(place, dtype=torch.promote_types(self.out.weight.dtype, torch.float32))
-        places = torch.arange(1, self.config.batch + 1, device=place.device, dtype=self.place_offset.dtype)
+        places = torch.arange(1, self.config.mini_batch + 1, device=place.device, dtype=self.place_offset.dtype)
         return (1 / places + self.place_offset).clamp(min=0)[place]
 
     # The fast form
@@ -285,9 +285,9 @@ class Ttt(Cell[State]):
         steps = x.shape[1]
         if steps == 1:
             return self.unroll(x, state)
-        batch = self.config.batch or steps
-        offset = state.clock % batch if self.config.batch else torch.zeros_like(state.clock)
-        count = 1 if self.config.batch is None else -(-(steps + batch - 1) // batch)
+        batch = self.config.mini_batch or steps
+        offset = state.clock % batch if self.config.mini_batch else torch.zeros_like(state.clock)
+        count = 1 if self.config.mini_batch is None else -(-(steps + batch - 1) // batch)
         grid = torch.arange(count * batch, device=x.device)
         source = grid - offset[:, None]  # B N: which step stands here
         filled = (source >= 0) & (source < steps)
@@ -332,7 +332,7 @@ class Ttt(Cell[State]):
             tuple(g + x.mT @ slope for g, x, slope in zip(gathered.weights, inputs, slopes, strict=True)),
             tuple(g + self.biased * s.sum(dim=2, keepdim=True) for g, s in zip(gathered.biases, slopes, strict=True)),
         )
-        if self.config.batch is None:
+        if self.config.mini_batch is None:
             return self.close(q, z), model, total
         return self.close(q, z), *self.step(model, total, full)
 

@@ -160,6 +160,8 @@ class Config:
             settings["heads"] = self.heads
         if "positions" in names and places in ("rotary", "alibi"):
             settings["positions"] = places
+        if self.model == "mlp" and self.hidden is not None:
+            settings["hidden"] = self.hidden
         if self.model == "tcn":
             settings["dilation"] = 2**level
             settings["dropout"] = self.dropout

@@ -30,7 +30,14 @@ class Mixture(nn.Module):
         self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
     ) -> tuple[Any, Any]:
         models: list[Any] = [self.first, self.second]
-        return tuple(model.initial_state(batch, capacity=capacity) for model in models)  # type: ignore[return-value]
+        return tuple(model.initial_state(batch, memory, like, capacity) for model in models)  # type: ignore[return-value]
+
+    def check(self, x: Tensor, state: Any) -> None:
+        """What both models ask of an input; those without a check of their own look at it when they are called."""
+        own = [None, None] if state is None else state
+        for model, part in zip((self.first, self.second), own, strict=True):
+            if check := getattr(model, "check", None):
+                check(x, part)
 
     def forward(self, x: Tensor, state: Any = None, memory: Memory | None = None) -> tuple[Tensor, Any]:
         """x: B T → log-probabilities B T V."""
@@ -71,7 +78,16 @@ def mix(a: Tensor, b: Tensor, share: float) -> Tensor:
     return torch.logaddexp(a.double() + math.log(share), b.double() + math.log1p(-share))
 
 
-def best_share(a: Tensor, b: Tensor, grid: int = 99) -> float:
-    """The share of the first model that gives the least loss; a and b are the models' nats on the same tokens."""
-    shares = [(i + 1) / (grid + 1) for i in range(grid)]
-    return min(shares, key=lambda share: float(-mix(-a, -b, share).mean()))
+def best_share(a: Tensor, b: Tensor, least: float = 1e-6) -> float:
+    """The share of the first model that gives the least loss; a and b are the models' nats on the same tokens.
+
+    The loss is convex in the share, so its slope shows the way. Neither share falls below `least`, which costs
+    at most that much where one model has nothing to add.
+    """
+    ratio = (b.double() - a.double()).exp()  # p₁/p₂ of each token
+    low, high = least, 1 - least
+    for _ in range(50):
+        middle = (low + high) / 2
+        slope = ((ratio - 1) / (middle * ratio + 1 - middle)).nan_to_num(nan=1 / middle).mean()
+        low, high = (middle, high) if slope > 0 else (low, middle)
+    return (low + high) / 2

@@ -29,16 +29,17 @@ Rule = Literal["windows", "stateful", "sliding"]
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """`order`: windows at random places, or one after the other with the state carried (`sequential`).
+    """`windows`: at random places, or one after the other with the state carried (`sequential`).
 
     `bptt` says how far gradients go inside a window (see core.bptt), `segment` how long its pieces are and
     `cut` the probability of the unbiased estimator. `vary` (sequential only) draws each window's length around
-    `context`, as AWD-LSTM does. `eval_rule` is the rule by which validation chooses.
+    `context`, as AWD-LSTM does. `eval_rule` is the rule by which validation chooses;
+    `eval_tokens` looks only at so many tokens from the beginning of a split, and the rule then says so.
     """
 
     context: int = 128
     batch: int = 32
-    order: Literal["random", "sequential"] = "random"
+    windows: Literal["random", "sequential"] = "random"
     bptt: BpttName = "full"
     segment: int = 32
     cut: float = 0.5
@@ -46,11 +47,12 @@ class Config:
     smoothing: float = 0.0
     eval_rule: Rule = "windows"
     eval_batch: int = 64
+    eval_tokens: int | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.vary and self.order != "sequential":
-            raise ContractError("text: vary=True needs order=sequential")
+        if self.vary and self.windows != "sequential":
+            raise ContractError("text: vary=True needs windows=sequential")
         if not 0 <= self.smoothing < 1 or not 0 < self.cut < 1:
             raise ContractError(
                 f"text: expected smoothing in [0, 1) and cut in (0, 1), found {self.smoothing} and {self.cut}"
@@ -89,12 +91,16 @@ class TextTask:
             raise DataError(f"{self.corpus.name}: expected a {split} part, found none")
         return found
 
+    def measured(self, split: str) -> np.ndarray:
+        """The tokens that an evaluation looks at."""
+        return self.tokens(split)[: self.config.eval_tokens]
+
     # Training
 
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Batch]:
         yield from (
             self._sequential(split, seed, start)
-            if self.config.order == "sequential"
+            if self.config.windows == "sequential"
             else self._random(split, seed, start)
         )
 
@@ -151,7 +157,7 @@ class TextTask:
         losses, state = through_time.run(
             model, batch.x, batch.y, None if batch.fresh else carry, segments, smoothing=config.smoothing
         )
-        kept = state if config.order == "sequential" else None
+        kept = state if config.windows == "sequential" else None
         return Loss(losses.mean() * batch.scale, batch.y.numel(), kept)
 
     # Measuring
@@ -162,7 +168,7 @@ class TextTask:
         losses = self.losses(model, split, rule)
         total, count = float(losses.sum()), losses.numel()
         nats = total / count
-        text = self.corpus.text_bytes[split]
+        text = self.corpus.text_bytes[split] * (count + 1) / len(self.tokens(split))
         found = {
             "nats_per_token": nats,
             "perplexity": math.exp(min(nats, 700)),
@@ -179,12 +185,16 @@ class TextTask:
         return {"windows": self._by_windows, "stateful": self._stateful, "sliding": self._sliding}[rule](model, split)
 
     def describe(self, rule: Rule) -> str:
-        context = self.config.context
+        limit = f", of the first {self.config.eval_tokens:,} tokens" if self.config.eval_tokens else ""
+        return self._rules(self.config.context)[rule] + limit
+
+    @staticmethod
+    def _rules(context: int) -> dict[str, str]:
         return {
             "windows": f"windows of {context} tokens side by side, each from an empty state, every token but the first",
             "stateful": "one pass over the whole text, state carried, every token but the first",
             "sliding": f"windows of {context} tokens every {max(1, context // 2)}, each token at its best",
-        }[rule]
+        }
 
     def by_position(self, losses: Tensor) -> list[float]:
         """Mean loss at each position of the window: how much a model gains from what it has read."""
@@ -194,7 +204,7 @@ class TextTask:
 
     @torch.no_grad()
     def _by_windows(self, model: nn.Module, split: str) -> Tensor:
-        tokens, steps = self.tokens(split), self.config.context
+        tokens, steps = self.measured(split), self.config.context
         count = len(tokens) - 1
         found = []
         starts = range(0, count, steps)
@@ -208,7 +218,7 @@ class TextTask:
 
     @torch.no_grad()
     def _stateful(self, model: nn.Module, split: str, piece: int = 2048) -> Tensor:
-        tokens, state, found = self.tokens(split), None, []
+        tokens, state, found = self.measured(split), None, []
         for at in range(0, len(tokens) - 1, piece):
             losses, state = self._nll(model, tokens[None, at : min(at + piece, len(tokens) - 1) + 1], state)
             found.append(losses.flatten())
@@ -216,7 +226,7 @@ class TextTask:
 
     @torch.no_grad()
     def _sliding(self, model: nn.Module, split: str) -> Tensor:
-        tokens, steps = self.tokens(split), self.config.context
+        tokens, steps = self.measured(split), self.config.context
         stride, count = max(1, steps // 2), len(tokens) - 1
         head = self._nll(model, tokens[None, : min(steps, count) + 1])[0].flatten()
         found = [head]
@@ -239,5 +249,5 @@ class TextTask:
         """Uniform guessing, and the frequencies of the training text (add-one smoothed)."""
         size = self.corpus.tokenizer.size
         counts = np.bincount(np.asarray(self.tokens("train")), minlength=size) + 1.0
-        unigram = -np.log(counts / counts.sum())[np.asarray(self.tokens(split)[1:])].mean()
+        unigram = -np.log(counts / counts.sum())[np.asarray(self.measured(split)[1:])].mean()
         return {"uniform": math.log(size), "unigram": float(unigram)}

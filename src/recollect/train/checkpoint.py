@@ -31,8 +31,12 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             note = json.loads((file.metadata() or {}).get("recollect", "null"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            # Copies: the file's own memory is aligned by chance, and sums depend on alignment in their last bits.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    except OSError as error:
+        reason = error.strerror or error
+        raise CheckpointError(f"{path}: expected a safetensors file of recollect, found {reason}") from error
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path}: expected a safetensors file of recollect, found something else or a part of one ({error})"
         ) from error
@@ -116,6 +120,21 @@ def load(
     """Put everything back; returns the note and the carried state (`like`: a function that makes one)."""
     tensors, note = read_tensors(path)
     load_weights(model, _part(tensors, "model."), path)
+    try:
+        return note, _restore(tensors, note, optimizer, schedule, average, like)
+    except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: expected a checkpoint of this run, found another file ({error!r})") from error
+
+
+def _restore(
+    tensors: dict[str, Tensor],
+    note: dict[str, Any],
+    optimizer: torch.optim.Optimizer,
+    schedule: Schedule,
+    average: Average | None,
+    like: Any,
+) -> Any:
+    """All but the weights; returns the carried state."""
     state: dict[int, dict[str, Any]] = {}
     for name, tensor in _part(tensors, "optimizer.").items():
         index, key = name.split(".", 1)
@@ -133,11 +152,11 @@ def load(
     if "rng.cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["rng.cuda"])
     if not note["carry"]:
-        return note, None
+        return None
     kept = _part(tensors, "carry.")
     template = like()
     values = iter(kept[name].to(tensor.device) for name, tensor in states.named(template))
-    return note, states.map(lambda _: next(values), template)
+    return states.map(lambda _: next(values), template)
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

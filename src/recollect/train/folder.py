@@ -42,12 +42,22 @@ class RunFolder:
     def create(cls, path: str | os.PathLike[str], config: dict[str, Any]) -> "RunFolder":
         """A new run; an old one in its place is never written over."""
         folder = cls(path)
-        if folder.path.exists() and any(folder.path.iterdir()):
+        if folder.path.exists() and not folder.path.is_dir():
+            raise RunError(f"{path}: expected a new or empty folder, found a file; use another --out")
+        if folder.path.exists() and any(found.suffix != ".part" for found in folder.path.iterdir()):
             raise RunError(f"{path}: expected a new or empty folder, found files in it; use --resume, or another --out")
-        folder.last.parent.mkdir(parents=True, exist_ok=True)
-        folder.write_json("manifest.json", manifest(config))
+        folder.path.mkdir(parents=True, exist_ok=True)
+        # the config comes first: whenever the run is killed after it, it can go on
         folder.write_json("config.json", {"format": MAGIC, "version": 1} | config)
+        folder.last.parent.mkdir(exist_ok=True)
+        folder.write_json("manifest.json", manifest(config))
         return folder
+
+    def clear_up(self) -> None:
+        """Remove what a killed run was about to write, and make what it had not come to."""
+        for part in self.path.rglob(".*.part"):
+            part.unlink()
+        self.last.parent.mkdir(exist_ok=True)
 
     def config(self) -> dict[str, Any]:
         content = self.read_json("config.json")
@@ -61,7 +71,7 @@ class RunFolder:
             return json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RunError(f"{path}: expected this file in the run folder, found none") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(f"{path}: expected JSON, found something else ({error})") from error
 
     def write_json(self, name: str, content: Any) -> None:
@@ -74,9 +84,11 @@ class RunFolder:
             file.write(json.dumps(row) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
+        """The rows so far; a last line that was only half written is left out."""
         if not self.metrics_path.exists():
             return []
-        return [json.loads(line) for line in self.metrics_path.read_text(encoding="utf-8").split("\n") if line]
+        *lines, _ = self.metrics_path.read_text(encoding="utf-8", errors="replace").split("\n")
+        return [json.loads(line) for line in lines]
 
     def cut_metrics(self, step: int) -> None:
         """Drop what a killed run logged after the checkpoint that it goes on from, and a half-written last line."""

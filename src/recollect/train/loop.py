@@ -53,6 +53,7 @@ class Trainer:
         self.carry: Any = None
         self.best = math.inf
         self.since_best = 0
+        self.evaluated = 0  # the step of the last evaluation
         self.stop: str | None = None
         self.flops_by_shape: dict[tuple[int, ...], float] = {}
 
@@ -67,13 +68,19 @@ class Trainer:
             average=self.average,
             like=lambda: self.model.initial_state(1),  # type: ignore[operator]
         )
-        self.spent = Spent(**note["spent"])
-        self.best, self.since_best = note["best"], note["since_best"]
+        try:
+            self.spent = Spent(**note["spent"])
+            self.best, self.since_best, self.evaluated = note["best"], note["since_best"], note.get("evaluated", 0)
+        except (KeyError, TypeError) as error:
+            path = self.folder.last
+            raise checkpoint.CheckpointError(f"{path}: expected a checkpoint of this run, found {error!r}") from error
+        self._look_at_patience()
         self.folder.cut_metrics(self.spent.step)
 
     def save(self) -> None:
         if self.folder is None:
             return
+        self._check_weights()
         self.spent.tick()
         checkpoint.save(
             self.folder.last,
@@ -82,7 +89,12 @@ class Trainer:
             schedule=self.schedule,
             average=self.average,
             carry=self.carry,
-            note={"spent": self.spent.to_json(), "best": self.best, "since_best": self.since_best},
+            note={
+                "spent": self.spent.to_json(),
+                "best": self.best,
+                "since_best": self.since_best,
+                "evaluated": self.evaluated,
+            },
         )
 
     def run(self) -> dict[str, Any]:
@@ -139,7 +151,6 @@ class Trainer:
             if spent.step % settings.eval_every == 0:
                 self._evaluate()
             if spent.step % settings.save_every == 0:
-                self._check_finite(total, norm)
                 self.save()
 
     def _loss(self, batch: Any) -> Loss:
@@ -171,6 +182,19 @@ class Trainer:
             "kept; lower --lr, or set clip"
         )
 
+    def _check_weights(self) -> None:
+        """A step from a finite loss can still end in weights that are not; they must not replace good ones."""
+        bad = next((name for name, p in self.model.named_parameters() if not p.isfinite().all()), None)
+        if bad is not None:
+            raise TrainingStopped(
+                f"step {self.spent.step}: the weights of {bad} are not finite; the last good checkpoint is kept; "
+                "lower --lr, or set clip"
+            )
+
+    def _look_at_patience(self) -> None:
+        if self.settings.patience is not None and self.since_best >= self.settings.patience:
+            self.stop = self.stop or "patience"
+
     def _log(self, loss: float, rate: float, norm: float) -> None:
         spent = self.spent
         speed = spent.tokens / max(spent.seconds, 1e-9)
@@ -194,6 +218,11 @@ class Trainer:
         with torch.no_grad(), Swapped(self.model, self.average):
             found = self.task.evaluate(self.model, "valid")
             value = float(found[self.task.metric])
+            if not math.isfinite(value):
+                raise TrainingStopped(
+                    f"step {self.spent.step}: validation {self.task.metric} {value}: not finite; the last good "
+                    "checkpoint is kept; lower --lr, or set clip"
+                )
             if value < self.best:
                 self.best, self.since_best = value, 0
                 if self.folder is not None:
@@ -203,8 +232,8 @@ class Trainer:
                 self.since_best += 1
         self.model.train()
         self.schedule.evaluated(value)
-        if self.settings.patience is not None and self.since_best >= self.settings.patience:
-            self.stop = "patience"
+        self.evaluated = self.spent.step
+        self._look_at_patience()
         if self.folder is not None:
             self.folder.log(self.spent.to_json() | {"valid": value})
         self.progress.say(f"step {self.spent.step:,}  validation {self.task.metric} {value:.4f}  best {self.best:.4f}")
@@ -213,8 +242,7 @@ class Trainer:
 
     def _finish(self) -> dict[str, Any]:
         """Evaluate what came last, save, and leave the best weights in model.safetensors."""
-        spent = self.spent
-        if spent.step % self.settings.eval_every:
+        if self.evaluated != self.spent.step:
             self._evaluate()
         self.save()
         if self.folder is not None:

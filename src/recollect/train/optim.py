@@ -20,10 +20,8 @@ def build_optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimiz
     if settings.optimizer == "adamw":
         fused = all(p.is_cuda for p in parameters)
         return torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, settings.beta2), fused=fused)
-    if settings.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=settings.lr, momentum=settings.momentum)
-    # the average is kept apart (`ema`, or torch's ax); lambd and alpha 0 leave plain SGD under it
-    return torch.optim.ASGD(groups, lr=settings.lr, lambd=0.0, alpha=0.0, t0=0)
+    # averaged SGD is plain SGD under an `Average`; torch's own would take each step at the rate of the step before
+    return torch.optim.SGD(groups, lr=settings.lr, momentum=settings.momentum)
 
 
 class Schedule:

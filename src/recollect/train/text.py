@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from ..config import distribute
+from ..config import SettingError, distribute
 from ..core import laws
 from ..core import state as states
-from ..core.contract import ContractError
+from ..core.contract import ContractError, check_settings
 from ..data import corpus as corpora
 from ..data import tokenize
 from ..data.corpus import Corpus
@@ -40,6 +40,13 @@ class DataConfig:
     tokenizer: str = "chars"
     vocab: int | None = None
     share: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for name in ("data", "valid", "test"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
+                raise ContractError(f"data: expected {name} to be names of files, found {value!r}")
 
     def load(self, data_dir: str | None = None, existing: Any = None) -> Corpus:
         return corpora.load(
@@ -81,7 +88,7 @@ class TextRun:
                 model=dict(content["model"]),
                 train=Settings(**content["train"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise RunError(f"{path}: expected the config of a text run, found something else ({error})") from error
 
 
@@ -97,29 +104,35 @@ def configure(
     else:
         homes |= {"model": language.Config, "layer": LAYERS[language.KINDS[model].layer]}
     parts = distribute(texts, homes)
+    if "model" in parts["model"]:
+        raise SettingError("--set: expected the model's name as --model, found it among the settings")
     settings = {"name": model} | parts["model"]
     if parts.get("layer"):
         settings["layer"] = parts["layer"]
     return TextRun(
-        data=DataConfig(data=tuple(data), valid=tuple(valid), tokenizer=tokenizer, **parts["data"]),
+        data=DataConfig(**{"data": tuple(data), "valid": tuple(valid), "tokenizer": tokenizer} | parts["data"]),
         task=text.Config(**parts["text"]),
         model=settings,
         train=Settings(**parts["train"]),
     )
 
 
-def build_model(settings: dict[str, Any], vocab: int, folder: Path | None = None) -> nn.Module:
-    """The model that config.json names. A mixture is built from the runs that its folder holds."""
+def build_model(settings: dict[str, Any], vocab: int, inside: tuple[Path, ...] = ()) -> nn.Module:
+    """The model that config.json names. A mixture is built from its runs; `inside` are those that it is part of."""
     settings = dict(settings)
     name = settings.pop("name", None)
-    if name == "ngram":
-        return ngram.Config(vocab=vocab, **settings).build()
-    if name == "mixture":
-        parts = [load(Path(path)) for path in settings["of"]]
-        return Mixture(parts[0].model, parts[1].model)
-    if name not in language.KINDS:
-        raise ContractError(f"model: expected one of {', '.join([*MODELS, 'mixture'])}, found {name!r}")
-    return language.Config(vocab=vocab, model=name, **settings).build()
+    try:
+        if name == "ngram":
+            return ngram.Config(vocab=vocab, **settings).build()
+        if name == "mixture":
+            first, second = (load(path, inside=inside).model for path in settings["of"])
+            return Mixture(first, second)
+        if name not in language.KINDS:
+            raise ContractError(f"model: expected one of {', '.join([*MODELS, 'mixture'])}, found {name!r}")
+        return language.Config(vocab=vocab, model=name, **settings).build()
+    except (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise ContractError(f"model: expected settings of {name!r}, found others ({reason})") from error
 
 
 def train(
@@ -138,13 +151,10 @@ def train(
     for note in corpus.notes:
         progress.say(f"note: {note}")
     run = _resolve(run, corpus, params)
-    torch.manual_seed(run.train.seed)
-    model = build_model(run.model, corpus.tokenizer.size)
+    init = None if init is None else str(Path(init).resolve())
+    model = _begin(run, corpus.tokenizer.size, init)
     task = text.TextTask(run.task, corpus, device, run.train.seed)
-    if init is not None:
-        tensors, _ = checkpoint.read_tensors(RunFolder.open(init).model_path)
-        checkpoint.load_weights(model, tensors, RunFolder.open(init).model_path)
-    folder = RunFolder.create(out, run.to_json() | {"corpus": describe(corpus)})
+    folder = RunFolder.create(out, run.to_json() | {"corpus": describe(corpus), "init": init})
     tokenize.save(corpus.tokenizer, folder.path / "tokenizer.json")
     size = language.parameters(model)
     progress.say(
@@ -155,6 +165,16 @@ def train(
         return count(model, task, folder, progress)
     trainer = Trainer(task, model, run.train, folder, torch.device(device), progress)
     return trainer.run()
+
+
+def _begin(run: TextRun, vocab: int, init: str | None) -> nn.Module:
+    """The model as a run starts with it: by its seed, or with another run's weights."""
+    torch.manual_seed(run.train.seed)
+    model = build_model(run.model, vocab)
+    if init is not None:
+        path = RunFolder.open(init).model_path
+        checkpoint.load_weights(model, checkpoint.read_tensors(path)[0], path)
+    return model
 
 
 def resume(
@@ -172,16 +192,22 @@ def resume(
     if longer is not None:
         run = replace(run, train=replace(run.train, steps=longer))
         folder.write_json("config.json", content | run.to_json())
-    tokenizer = tokenize.load(folder.path / "tokenizer.json")
-    corpus = run.data.load(data_dir, existing=tokenizer)
-    if corpus.fingerprint != content["corpus"]["fingerprint"]:
+    place = folder.path / "tokenizer.json"
+    corpus = run.data.load(data_dir, existing=tokenize.load(place) if place.exists() else None)
+    if corpus.fingerprint != _fingerprint(content, folder.config_path):
         raise RunError(f"{out}: expected the text that the run began with, found another; start a new run")
-    model = build_model(run.model, tokenizer.size)
+    folder.clear_up()
+    tokenize.save(corpus.tokenizer, place)
+    fresh = not folder.last.exists()  # killed before its first checkpoint: it begins again
+    model = _begin(run, corpus.tokenizer.size, content.get("init") if fresh else None)
     task = text.TextTask(run.task, corpus, device, run.train.seed)
     if isinstance(model, ngram.Ngram):
+        folder.cut_metrics(0)
         return count(model, task, folder, progress or Progress(quiet=True))
     trainer = Trainer(task, model, run.train, folder, torch.device(device), progress)
-    if folder.last.exists():
+    if fresh:
+        folder.cut_metrics(0)
+    else:
         trainer.resume()
     return trainer.run()
 
@@ -225,18 +251,24 @@ class Used:
     folder: RunFolder
 
 
-def load(path: str | Path, device: str = "cpu") -> Used:
-    """The model of a run folder, with its best weights (or the last ones, of a run that has not finished)."""
+def load(path: str | Path, device: str = "cpu", inside: tuple[Path, ...] = ()) -> Used:
+    """The model of a run folder, with its best weights (of a run that has not finished: the best so far)."""
     folder = RunFolder.open(path)
+    own = folder.path.resolve()
+    if own in inside:
+        raise RunError(f"{path}: expected a mixture of other runs, found one of itself")
     run = TextRun.from_json(folder.config(), folder.config_path)
     tokenizer = tokenize.load(folder.path / "tokenizer.json")
-    model = build_model(run.model, tokenizer.size)
+    model = build_model(run.model, tokenizer.size, (*inside, own))
     found = next((p for p in (folder.model_path, folder.best) if p.exists()), None)
     if found is None:
         raise RunError(f"{path}: expected weights (model.safetensors), found none; the run was stopped too early")
     tensors, _ = checkpoint.read_tensors(found)
     if isinstance(model, Mixture):
-        model.share.copy_(tensors["share"])
+        share = tensors.get("share", torch.tensor([]))
+        if share.numel() != 1 or not 0 < float(share) < 1:
+            raise checkpoint.CheckpointError(f"{found}: expected the share of a mixture, found {share.tolist()}")
+        model.share.fill_(float(share))
     else:
         checkpoint.load_weights(model, tensors, found)
     return Used(run, model.to(device).eval(), tokenizer, folder)
@@ -263,6 +295,40 @@ def measure(
         "params": language.parameters(used.model),
         "rules": {rule: task.evaluate(used.model, split, rule) for rule in rules},
         "baselines": task.baselines(split),
+    }
+
+
+def result(path: str, *, split: str, rules: Sequence[Any], device: str, data_dir: str | None = None) -> dict[str, Any]:
+    """The row of a finished run for results/: its figure by the first rule, the others beside it."""
+    found = measure(path, split=split, rules=rules, device=device, data_dir=data_dir)
+    folder = RunFolder.open(path)
+    config, manifest, metrics = folder.config(), folder.read_json("manifest.json"), folder.metrics()
+    main = found["rules"][rules[0]]
+    last = next((row for row in reversed(metrics) if "loss" in row), {})
+    used = load(path, "cpu")
+    return {
+        "schema": 1,
+        "task": "text",
+        "data": found["data"],
+        "split": split,
+        "model": config["model"]["name"],
+        "settings": {name: config[name] for name in ("text", "model", "train")},
+        "seed": config["train"]["seed"],
+        "metric": {"name": "nats_per_token", "value": main["nats_per_token"], "rule": main["rule"]},
+        "rules": {rule: {k: v for k, v in r.items() if k != "by_position"} for rule, r in found["rules"].items()},
+        "by_position": main.get("by_position"),
+        "baselines": found["baselines"],
+        "params": found["params"],
+        "entries": used.model.entries() if isinstance(used.model, ngram.Ngram) else None,
+        "tokens": last.get("tokens"),
+        "flops": last.get("flops"),
+        "seconds": last.get("seconds"),
+        "peak_bytes": None,
+        "state_bytes": used.model.cost(1, config["text"]["context"]).state_bytes,  # type: ignore[operator]
+        "curve": [[row["step"], row["valid"]] for row in metrics if "valid" in row],
+        "commit": manifest["commit"],
+        "command": manifest["command"],
+        "machine": manifest["machine"],
     }
 
 
@@ -294,31 +360,56 @@ def write(
         position = sample.read(model, [_ids(tokenizer, p) for p in texts], capacity=config.length)
     rows = len(position.written)
     streams = [tokenizer.streamer() for _ in range(rows)]
-    texts_out = [""] * rows
-    open_rows = set(range(rows))
+    ends = [Until(stops) for _ in range(rows)]
+    texts_out = list(prompts) or [""] * rows
     if rows == 1 and prompts:
         yield prompts[0]
     for tokens in sample.write(model, position, config):
-        for row in sorted(open_rows):
-            piece = streams[row].push(tokens[row])
-            texts_out[row] += piece
-            cut = min((i for stop in stops if (i := texts_out[row].find(stop)) >= 0), default=None)
-            if cut is not None:
-                piece = piece[: max(0, len(piece) - (len(texts_out[row]) - cut))]
-                texts_out[row] = texts_out[row][:cut]
-                open_rows.discard(row)
-            if rows == 1:
-                yield piece
-        if not open_rows:
+        for row, end in enumerate(ends):
+            if not end.met:
+                texts_out[row] += (piece := end.push(streams[row].push(tokens[row])))
+                if rows == 1:
+                    yield piece
+        if all(end.met for end in ends):
             break
-    for row in open_rows:
-        texts_out[row] += (rest := streams[row].finish())
+    for row, end in enumerate(ends):
+        texts_out[row] += (rest := end.push(streams[row].finish()) + end.finish())
         if rows == 1:
             yield rest
     if rows > 1:
-        yield "\n\n".join(prompt + text for prompt, text in zip(prompts, texts_out, strict=True))
+        yield "\n\n".join(texts_out)
     if state_out is not None:
-        states.save((position.logits, position.state), state_out)
+        longest = max(len(tokens) for tokens in position.written)
+        written = torch.tensor([tokens + [-1] * (longest - len(tokens)) for tokens in position.written])
+        drawn = torch.full((rows,), position.drawn)
+        states.save((position.logits, position.state, written, drawn), state_out)
+
+
+class Until:
+    """Text up to the first of some stop strings; what may yet become one is held back."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        if not all(stops):
+            raise RunError("generate: expected a --stop of at least one character, found an empty one")
+        self.stops, self.held, self.met = stops, "", False
+
+    def push(self, piece: str) -> str:
+        if self.met:
+            return ""
+        self.held += piece
+        cuts = [at for stop in self.stops if (at := self.held.find(stop)) >= 0]
+        if cuts:
+            passed, self.held, self.met = self.held[: min(cuts)], "", True
+            return passed
+        begun = [n for stop in self.stops for n in range(1, len(stop)) if self.held.endswith(stop[:n])]
+        at = len(self.held) - max(begun, default=0)
+        passed, self.held = self.held[:at], self.held[at:]
+        return passed
+
+    def finish(self) -> str:
+        """What was held back for nothing."""
+        passed, self.held = self.held, ""
+        return passed
 
 
 def _ids(tokenizer: Any, prompt: str) -> list[int]:
@@ -329,10 +420,21 @@ def _ids(tokenizer: Any, prompt: str) -> list[int]:
 
 
 def _read_position(model: Any, path: str, vocab: int, length: int) -> sample.Position:
-    """A saved state goes on as if it had never been in a file."""
-    like = (torch.zeros(1, vocab), model.initial_state(1))
-    logits, state = states.load(path, like)
-    return sample.Position(state, logits, [[] for _ in logits])
+    """A saved state goes on as if it had never been in a file, with room for `length` more tokens."""
+    like, _ = model(torch.zeros(1, 1, dtype=torch.int64, device=sample.device_of(model)))
+    counts = torch.zeros(1, dtype=torch.int64)
+    logits, state, tokens, drawn = states.load(path, (like[:, 0], model.initial_state(1), counts[:, None], counts))
+    if logits.shape[1] != vocab or int(tokens.max()) >= vocab or not 0 <= int(drawn[0]) <= tokens.shape[1]:
+        raise RunError(f"{path}: expected a state over {vocab:,} tokens, found one over {logits.shape[1]:,} or others")
+    written = [[token for token in row if token >= 0] for row in tokens.tolist()]
+    room = model.initial_state(len(written), capacity=length + max(len(row) for row in written))
+    state = states.map(lambda new, old: _fit(old, new.shape[1]) if old.dim() > 1 else old, room, state)
+    return sample.Position(state, logits, written, int(drawn[0]))
+
+
+def _fit(tensor: Tensor, slots: int) -> Tensor:
+    """A copy with so many slots; what lies beyond those in use is empty and may go."""
+    return states.fit(tensor[:, :slots], slots).clone()
 
 
 def describe(corpus: Corpus) -> dict[str, Any]:
@@ -344,6 +446,13 @@ def describe(corpus: Corpus) -> dict[str, Any]:
         "valid": len(corpus.valid),
         "notes": corpus.notes,
     }
+
+
+def _fingerprint(content: dict[str, Any], path: Path) -> str:
+    try:
+        return content["corpus"]["fingerprint"]
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{path}: expected the text's fingerprint in the config, found none") from error
 
 
 def _resolve(run: TextRun, corpus: Corpus, params: int | None) -> TextRun:

@@ -1,0 +1,38 @@
+"""The same laws on a GPU: other kernels, the same contract."""
+
+import pytest
+import torch
+
+from laws.cases import every_encoder, every_layer
+from recollect.core import laws
+from recollect.core import state as states
+
+pytestmark = pytest.mark.gpu
+
+
+@every_layer
+def test_every_law_holds_on_a_gpu(config):
+    layer = config.build().double().eval().cuda()
+    x, memory = config.example(3, 9, torch.float64)
+    laws.check(layer, x.cuda(), None if memory is None else states.move(memory, device="cuda"))
+
+
+@every_encoder
+def test_every_encoder_treats_each_row_as_if_alone_on_a_gpu(config):
+    encoder = config.build().double().eval().cuda()
+    x, _ = config.example(3, 7, torch.float64)
+    laws.encoder_row(encoder, x.cuda(), [7, 2, 4])
+
+
+@every_layer
+def test_the_states_dtype_never_changes_under_autocast_on_a_gpu(config):
+    layer = config.build().cuda()
+    x, memory = config.example(2, 5, torch.float32)
+    memory = None if memory is None else states.move(memory, device="cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        state = layer.initial_state(2, memory=memory, like=x.cuda())
+        before = [tensor.dtype for tensor in states.leaves(state)]
+        for part in (x.cuda(), x[:, :1].cuda()):
+            y, state = layer(part, state)
+            assert y.isfinite().all()
+            assert [tensor.dtype for tensor in states.leaves(state)] == before
