@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 import re
 import types
 from collections.abc import Iterable, Mapping
@@ -20,8 +21,8 @@ def number(text: str) -> float:
     """`1M`, `10k`, `2.5e9`."""
     found = re.fullmatch(r"\s*([-+]?[\d_.]+(?:[eE][-+]?\d+)?)\s*([kKmMbBgGtT]?)\s*", text)
     try:
-        if found:
-            return float(found[1].replace("_", "")) * SUFFIXES[found[2].lower()]
+        if found and math.isfinite(value := float(found[1].replace("_", "")) * SUFFIXES[found[2].lower()]):
+            return value
     except ValueError:
         pass
     raise SettingError(f"expected a number such as 500, 10k or 1M, found {text!r}")
@@ -84,13 +85,17 @@ class Recipe:
 def read_recipe(path: str) -> Recipe:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        allowed = {f.name for f in fields(Recipe)}
-        if not isinstance(content, dict) or set(content) - allowed:
-            raise SettingError(f"{path}: expected a recipe with {', '.join(sorted(allowed))}, found other keys")
-        settings = {name: str(value) for name, value in content.pop("settings", {}).items()}
-        return Recipe(**content | {"data": tuple(content.get("data", ())), "settings": settings})
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingError(f"{path}: expected a recipe in JSON, found something else ({error})") from error
+    allowed = {f.name for f in fields(Recipe)}
+    if not isinstance(content, dict) or set(content) - allowed:
+        raise SettingError(f"{path}: expected a recipe with {', '.join(sorted(allowed))}, found other keys")
+    for name, value in content.items():
+        kind = {"data": list, "settings": dict}.get(name, str)
+        if not isinstance(value, kind):
+            raise SettingError(f"{path}: expected {name} to be a {kind.__name__}, found {value!r}")
+    settings = {name: str(value) for name, value in content.pop("settings", {}).items()}
+    return Recipe(**content | {"data": tuple(map(str, content.get("data", ()))), "settings": settings})
 
 
 def distribute(settings: Mapping[str, str], homes: Mapping[str, type]) -> dict[str, dict[str, Any]]:

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Literal
 
@@ -639,7 +640,7 @@ def test_a_number_is_read_as_people_write_it(text, value):
     assert edge.number(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "many", "1.2.3", "1Q", "1 000", "nan", "inf", "0x10", "1e", "_", "."])
+@pytest.mark.parametrize("text", ["", "many", "1.2.3", "1Q", "1 000", "nan", "inf", "0x10", "1e", "_", ".", "1e999"])
 def test_what_is_no_number_is_refused(text):
     with pytest.raises(SettingError, match="expected a number such as 500, 10k or 1M"):
         edge.number(text)
@@ -695,6 +696,34 @@ def test_a_setting_takes_the_type_of_its_field(name, text, value):
 def test_a_setting_that_is_none_gets_a_line_and_where_possible_a_suggestion(name, text, message):
     with pytest.raises(SettingError, match=message.replace("?", r"\?")) as caught:
         edge.distribute({name: text}, {"home": Home, "other": Other})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_recipe_says_what_flags_would(tmp_path):
+    path = tmp_path / "recipe.json"
+    content = {"data": ["a.txt"], "model": "lstm", "settings": {"lr": 0.01, "tie": False, "clip": None, "bptt": "full"}}
+    path.write_text(json.dumps(content))
+    found = edge.read_recipe(str(path))
+    assert (found.data, found.model, found.tokenizer) == (("a.txt",), "lstm", None)
+    run = job.configure(found.settings, model="lstm", data=found.data, valid=(), tokenizer="chars")
+    assert (run.train.lr, run.train.clip, run.task.bptt, run.model["tie"]) == (0.01, None, "full", False)
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "recipes").glob("*.json")), ids=lambda p: p.stem)
+def test_every_recipe_can_be_read(path):
+    found = edge.read_recipe(str(path))
+    job.configure(found.settings, model=found.model, data=found.data, valid=(), tokenizer=found.tokenizer)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"\xff", b"[]", b"[" * 100_000, b'{"modle": "lstm"}', b'{"data": "a.txt"}', b'{"settings": [1]}', b'{"model": 3}'],
+    ids=lambda content: content[:20].decode(errors="replace"),
+)  # fmt: skip
+def test_a_recipe_that_is_none_is_refused_in_one_line(tmp_path, content):
+    (tmp_path / "recipe.json").write_bytes(content)
+    with pytest.raises(SettingError, match="recipe.json: expected") as caught:
+        edge.read_recipe(str(tmp_path / "recipe.json"))
     assert "\n" not in str(caught.value)
 
 

@@ -5,6 +5,7 @@ in an encoder, attention to a source, soft alignment inside a recurrent decoder.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from einops import einsum, rearrange
@@ -139,42 +140,33 @@ class Attend(nn.Module):
         self.alignment = build_alignment(
             config.alignment, config.heads, config.size, config.window or 1, predict=predict
         )
+        self.fused = self.alignment.plain and self.score.is_dot  # whether torch's fused kernel can do it
 
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        places: Places,
-        *,
-        bias: Tensor | None = None,
-        causal: bool = False,
-    ) -> Tensor:
-        """q: B T H d, k and v: B S G d, bias: B|1 H T S → B T H d.
-
-        `causal` says that `places` are plainly causal over all keys and that there is no bias, so that the
-        fused kernel needs no mask.
-        """
-        rate = self.config.dropout if self.training else 0.0
-        dot = self.score.as_dot(q.transpose(1, 2)) if self.alignment.plain else None
-        if dot is None:
-            weights = dropout(self.weights(q, k, places, bias=bias), rate, training=rate > 0)
-            return einsum(weights, self._to_heads(v), "b h t s, b h s d -> b t h d")
-        query, scale = dot
-        mask = None
-        if not causal:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, places: Places, *, bias: Tensor | None = None) -> Tensor:
+        """q: B T H d, k and v: B S G d, bias: B|1 H T S → B T H d."""
+        if self.fused:
             mask = places.visible[:, None]
             if bias is not None:
                 mask = bias.to(q.dtype).masked_fill(~mask, float("-inf"))
+            return self.kernel(q, k, v, attn_mask=mask)
+        rate = self.config.dropout if self.training else 0.0
+        weights = dropout(self.weights(q, k, places, bias=bias), rate, training=rate > 0)
+        return einsum(weights, self._to_heads(v), "b h t s, b h s d -> b t h d")
+
+    def causal(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Each query sees the keys up to its own place; the fused kernel needs no mask for that."""
+        return self.kernel(q, k, v, is_causal=True)
+
+    def kernel(self, q: Tensor, k: Tensor, v: Tensor, **mask: Any) -> Tensor:
+        query, scale = self.score.as_dot(q.transpose(1, 2))
         y = scaled_dot_product_attention(
             query,
             k.transpose(1, 2),
             v.transpose(1, 2),
-            attn_mask=mask,
-            dropout_p=rate,
-            is_causal=causal,
+            dropout_p=self.config.dropout if self.training else 0.0,
             scale=scale,
             enable_gqa=self.config.groups != self.config.heads,
+            **mask,
         )
         return y.transpose(1, 2)
 

@@ -119,6 +119,8 @@ class Attention(Cell[State | Buffer]):
         q = self.query(x, now)
         k, v = self.keys_and_values(x, now)
         window, slots = self.config.window, state.keys.shape[1]
+        if slots == 0 and self.plainly_causal(steps):
+            return self.heads.merge(self.attend.causal(q, k, v)), self.append(state, k, v)
         if slots == 0:  # a fresh state: positions are the same in every row
             after = self.append(state, k, v)
             places = self.places(now[:1], now[:1])
@@ -131,9 +133,13 @@ class Attention(Cell[State | Buffer]):
             chunk = k, v
             k, v = torch.cat([state.keys, k], dim=1), torch.cat([state.values, v], dim=1)
             after = self.append(state, *chunk)
-        bias = self.bias(places)
-        plain = slots == 0 and bias is None and (window is None or steps <= window) and self.config.masked
-        return self.heads.merge(self.attend(q, k, v, places, bias=bias, causal=plain)), after
+        return self.heads.merge(self.attend(q, k, v, places, bias=self.bias(places))), after
+
+    def plainly_causal(self, steps: int) -> bool:
+        """Whether a fresh chunk needs no mask but the kernel's own."""
+        c = self.config
+        reach = c.window is None or steps <= c.window
+        return reach and c.masked and c.positions != "alibi" and self.attend.fused
 
     def ragged(self, x: Tensor, lengths: Tensor, state: State | Buffer) -> tuple[Tensor, State | Buffer]:
         if self.config.window is not None:  # padding would push real keys out of the ring

@@ -89,12 +89,13 @@ class Gru(Recurrent[State]):
         return r, z, torch.tanh(drive[:, 2 * width :] + linear(r * h, U[2 * width :], new))
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        new, below = [], x[:, 0]
-        for level, h in enumerate(state.h.unbind(1)):
-            below = self.cell(below, h, *self.weights(level))
+        new, below = [], x.squeeze(1)
+        for level in self.levels:
+            below = self.cell(below, state.h.select(1, level), *self.weights(level))
             new.append(below)
             below = self.drop(below, level)
-        return below[:, None], State(below[:, None] if len(new) == 1 else torch.stack(new, dim=1))
+        y = below.unsqueeze(1)
+        return y.clone(), State(y if len(new) == 1 else torch.stack(new, dim=1))
 
     def pack(self, state: State) -> Tensor:
         return layer_first(state.h)

@@ -83,15 +83,16 @@ class Lstm(Recurrent[State]):
         return linear(x, W, b) + linear(h, U, d)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        hs, cs, below = [], [], x[:, 0]
-        for level, hidden in enumerate(zip(state.h.unbind(1), state.c.unbind(1), strict=True)):
-            below, c = self.cell(below, hidden, *self.weights(level))
+        hs, cs, below = [], [], x.squeeze(1)
+        for level in self.levels:
+            below, c = self.cell(below, (state.h.select(1, level), state.c.select(1, level)), *self.weights(level))
             hs.append(below)
             cs.append(c)
             below = self.drop(below, level)
+        y = below.unsqueeze(1)
         if len(hs) == 1:
-            return below[:, None], State(below[:, None], cs[0][:, None])
-        return below[:, None], State(torch.stack(hs, dim=1), torch.stack(cs, dim=1))
+            return y.clone(), State(y, cs[0].unsqueeze(1))
+        return y.clone(), State(torch.stack(hs, dim=1), torch.stack(cs, dim=1))
 
     def pack(self, state: State) -> tuple[Tensor, Tensor]:
         return layer_first(state.h), layer_first(state.c).to(state.h.dtype)

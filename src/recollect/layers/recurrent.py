@@ -77,7 +77,10 @@ class Recurrent(Cell[S]):
 
     @abstractmethod
     def step(self, x: Tensor, state: S) -> tuple[Tensor, S]:
-        """One step (x: B 1 D) through torch's kernel for a single cell: what `update` says, in fewer calls."""
+        """One step (x: B 1 D) through torch's kernel for a single cell: what `update` says, in fewer calls.
+
+        y has storage of its own, though it is the new h: a caller may write into it.
+        """
 
     @abstractmethod
     def look(self, level: int, x: Tensor, state: S) -> dict[str, Tensor]:
@@ -91,11 +94,9 @@ class Recurrent(Cell[S]):
 
     def forward(self, x: Tensor, state: S) -> tuple[Tensor, S]:
         if x.shape[1] == 1:
-            same = all(tensor.dtype == x.dtype for tensor in state)
-            if same and self.cell is not None and not torch.is_autocast_enabled(x.device.type):
-                y, after = self.step(x, state)
-                return y.clone(), after  # y and h are one tensor there; a caller may write into y
-            return self.unroll(x, state)
+            if self.cell is None or any(t.dtype != x.dtype for t in state) or torch.is_autocast_enabled(x.device.type):
+                return self.unroll(x, state)
+            return self.step(x, state)
         y, *final = self.kernel(x, self.pack(state), *self.arguments(), batch_first=True)
         return y, self.unpack(final, state)
 
@@ -123,7 +124,7 @@ class Recurrent(Cell[S]):
     def weights(self, level: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """W (gates·width, in), U (gates·width, width) and the two biases of one layer."""
         found = [self._parameters[name] for name in self.names[level]]
-        if self.config.weight_dropout and self.training:
+        if self.training and self.config.weight_dropout:
             found[1] = nn.functional.dropout(found[1], self.config.weight_dropout)  # pyright: ignore
         return tuple(found) if self.config.bias else (*found, None, None)  # type: ignore[return-value]
 

@@ -15,6 +15,8 @@ import torch
 from einops import einsum
 from torch import Tensor, nn
 
+from ..core.contract import ContractError
+
 ScoreName = Literal["scaled", "dot", "additive", "general"]
 
 
@@ -23,9 +25,11 @@ class Score(nn.Module, ABC):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """B H T D, B H S D → B H T S."""
 
-    def as_dot(self, q: Tensor) -> tuple[Tensor, float] | None:
+    is_dot = False  # whether `as_dot` can be had
+
+    def as_dot(self, q: Tensor) -> tuple[Tensor, float]:
         """A query and a scale with which the score is a plain dot product (fused kernels know only that)."""
-        return None
+        raise ContractError(f"{type(self).__name__}: expected a score that is a dot product, found one that is not")
 
     def flops(self, heads: int, head_dim: int, queries: int, pairs: int) -> int:
         """Matrix-product FLOPs for `queries` queries and `pairs` query–key pairs."""
@@ -33,6 +37,8 @@ class Score(nn.Module, ABC):
 
 
 class Dot(Score):
+    is_dot = True
+
     def __init__(self, heads: int, head_dim: int, scale: float = 1.0) -> None:
         super().__init__()
         self.scale = scale
@@ -45,6 +51,8 @@ class Dot(Score):
 
 
 class General(Score):
+    is_dot = True
+
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(heads, head_dim, head_dim) / head_dim)

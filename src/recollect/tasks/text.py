@@ -50,7 +50,7 @@ class Config:
     eval_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, least={"eval_tokens": 2})
         if self.vary and self.windows != "sequential":
             raise ContractError("text: vary=True needs windows=sequential")
         if not 0 <= self.smoothing < 1 or not 0 < self.cut < 1:

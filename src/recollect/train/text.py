@@ -360,6 +360,9 @@ def write(
         position = sample.read(model, [_ids(tokenizer, p) for p in texts], capacity=config.length)
     rows = len(position.written)
     streams = [tokenizer.streamer() for _ in range(rows)]
+    for stream, tokens in zip(streams, position.written, strict=True):
+        for token in tokens:  # what comes next may depend on it: a space, the rest of a character
+            stream.push(token)
     ends = [Until(stops) for _ in range(rows)]
     texts_out = list(prompts) or [""] * rows
     if rows == 1 and prompts:
@@ -373,7 +376,8 @@ def write(
         if all(end.met for end in ends):
             break
     for row, end in enumerate(ends):
-        texts_out[row] += (rest := end.push(streams[row].finish()) + end.finish())
+        unfinished = "" if state_out is not None else streams[row].finish()  # half a character comes with the next run
+        texts_out[row] += (rest := end.push(unfinished) + end.finish())
         if rows == 1:
             yield rest
     if rows > 1:
@@ -419,6 +423,7 @@ def _ids(tokenizer: Any, prompt: str) -> list[int]:
     return ids
 
 
+@torch.no_grad()
 def _read_position(model: Any, path: str, vocab: int, length: int) -> sample.Position:
     """A saved state goes on as if it had never been in a file, with room for `length` more tokens."""
     like, _ = model(torch.zeros(1, 1, dtype=torch.int64, device=sample.device_of(model)))

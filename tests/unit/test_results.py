@@ -1,0 +1,39 @@
+"""Every figure in the docs comes from a row in results/."""
+
+import json
+from pathlib import Path
+
+from recollect.report import results
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+NEEDED = (
+    "schema task data model settings seed metric params tokens flops seconds state_bytes commit command machine"
+).split()
+
+
+def test_the_results_page_is_made_from_the_rows():
+    expected = results.page(results.rows(ROOT / "results"))
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == expected, (
+        "run python -m recollect.report.results"
+    )
+
+
+def test_every_row_says_where_it_comes_from():
+    for path in (ROOT / "results").glob("*.jsonl"):
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            if not line:
+                continue
+            row = json.loads(line)
+            assert set(row) >= NEEDED, path.name
+            assert row["metric"]["rule"]
+            assert not any(part.startswith("/") for part in row["command"].split()), "a path of some machine"
+
+
+def test_every_recipe_reads():
+    from recollect.config import read_recipe
+    from recollect.train.text import configure
+
+    for path in (ROOT / "recipes").glob("*.json"):
+        recipe = read_recipe(str(path))
+        assert recipe.about
+        configure(recipe.settings, model=recipe.model, data=recipe.data, valid=(), tokenizer=recipe.tokenizer)
