@@ -6,9 +6,10 @@ from pathlib import Path
 from recollect.report import results
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-NEEDED = (
-    "schema task data model settings seed metric params tokens flops seconds state_bytes commit command machine"
-).split()
+NEEDED = {
+    "schema", "task", "data", "model", "settings", "seed", "metric", "params", "tokens", "flops", "seconds",
+    "state_bytes", "commit", "command", "machine",
+}  # fmt: skip
 
 
 def test_the_results_page_is_made_from_the_rows():

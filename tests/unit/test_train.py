@@ -717,7 +717,10 @@ def test_every_recipe_can_be_read(path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"\xff", b"[]", b"[" * 100_000, b'{"modle": "lstm"}', b'{"data": "a.txt"}', b'{"settings": [1]}', b'{"model": 3}'],
+    [
+        b"", b"{", b"\xff", b"[]", b"[" * 100_000,
+        b'{"modle": "lstm"}', b'{"data": "a.txt"}', b'{"settings": [1]}', b'{"model": 3}',
+    ],
     ids=lambda content: content[:20].decode(errors="replace"),
 )  # fmt: skip
 def test_a_recipe_that_is_none_is_refused_in_one_line(tmp_path, content):
