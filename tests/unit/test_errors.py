@@ -389,7 +389,7 @@ def test_an_unknown_setting_gets_a_suggestion(name: str, wrong: str, right: str)
         ("lstm", "forget_bias", "one", "a number"),
         ("conv", "kernel", 0, "a whole number of at least 1"),
         ("attention", "window", 0, "a whole number of at least 1"),
-        ("ttt-linear", "batch", 0, "a whole number of at least 1"),
+        ("ttt-linear", "mini_batch", 0, "a whole number of at least 1"),
     ],
     ids=str,
 )

@@ -332,6 +332,14 @@ class Ngram(nn.Module):
 
     # What callers may get wrong
 
+    def check(self, x: Tensor, state: State | None) -> None:
+        """As every layer's: one clear line about tokens or a state that do not fit."""
+        self._check(x, state)
+
+    def like(self) -> Tensor:
+        """A tensor with the dtype and device of what `forward` returns."""
+        return self._like
+
     def _check(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
         if x.dim() != 2 or x.shape[1] == 0:
             raise ContractError(f"ngram: expected x of shape (batch, steps ≥ 1), found {tuple(x.shape)}")
