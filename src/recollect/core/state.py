@@ -173,5 +173,6 @@ def load(path: str | os.PathLike[str], like: S) -> S:
                 f"{path}: expected {name} like {tuple(tensor.shape)} {tensor.dtype} but for rows and slots, "
                 f"found {tuple(got.shape)} {got.dtype}"
             )
-    values = iter(found[name].to(tensor.device) for name, tensor in named(like))
+    # cloned: tensors inside a file lie at odd addresses, where kernels may round otherwise
+    values = iter(found[name].clone().to(tensor.device) for name, tensor in named(like))
     return map(lambda _: next(values), like)

@@ -83,7 +83,6 @@ class TextTask:
                     f"{corpus.name}: expected at least {config.context + 1:,} tokens for {split} (one window of "
                     f"{config.context:,}), found {count:,}; give more text or a smaller --context"
                 )
-        self._resident: dict[str, Tensor] = {}
 
     def tokens(self, split: str) -> np.ndarray:
         found = getattr(self.corpus, split, None)
