@@ -47,6 +47,7 @@ class RunFolder:
         if folder.path.exists() and any(found.suffix != ".part" for found in folder.path.iterdir()):
             raise RunError(f"{path}: expected a new or empty folder, found files in it; use --resume, or another --out")
         folder.path.mkdir(parents=True, exist_ok=True)
+        folder.clear_up()  # what a run that was killed before its config left here
         # the config comes first: whenever the run is killed after it, it can go on
         folder.write_json("config.json", {"format": MAGIC, "version": 1} | config)
         folder.last.parent.mkdir(exist_ok=True)
@@ -54,10 +55,9 @@ class RunFolder:
         return folder
 
     def clear_up(self) -> None:
-        """Remove what a killed run was about to write, and make what it had not come to."""
+        """Remove what a killed run was about to write."""
         for part in self.path.rglob(".*.part"):
             part.unlink()
-        self.last.parent.mkdir(exist_ok=True)
 
     def config(self) -> dict[str, Any]:
         content = self.read_json("config.json")

@@ -197,6 +197,7 @@ def resume(
     if corpus.fingerprint != _fingerprint(content, folder.config_path):
         raise RunError(f"{out}: expected the text that the run began with, found another; start a new run")
     folder.clear_up()
+    folder.last.parent.mkdir(exist_ok=True)  # it may have been killed before it made this
     tokenize.save(corpus.tokenizer, place)
     fresh = not folder.last.exists()  # killed before its first checkpoint: it begins again
     model = _begin(run, corpus.tokenizer.size, content.get("init") if fresh else None)
