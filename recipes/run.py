@@ -64,7 +64,7 @@ def start(job: str, out: Path, device: str) -> subprocess.Popen:
 
 
 def report(job: str, code: int, out: Path, options: argparse.Namespace, seconds: float) -> None:
-    from recollect.train import text
+    from recollect.train.jobs import job_of
 
     log = (out / f"{folder(job, out).name}.log").read_text().strip().split("\n")
     if code:
@@ -72,9 +72,9 @@ def report(job: str, code: int, out: Path, options: argparse.Namespace, seconds:
         return
     device = options.device if options.device != "auto" else "cuda"
     try:
-        row = text.result(str(folder(job, out)), split=options.split, rules=options.rules.split(","), device=device) | {
-            "recipe": job
-        }
+        run = str(folder(job, out))
+        row = job_of(run).result(run, split=options.split, device=device, rules=options.rules.split(","))
+        row["recipe"] = job
     except Exception as error:
         print(f"{seconds:6.0f}s {job} trained, but its row failed: {error!r}", flush=True)
         return

@@ -10,7 +10,7 @@ from recollect.data.tokenize import Chars
 from recollect.models import language
 from recollect.tasks import text
 from recollect.train import checkpoint
-from recollect.train import text as job
+from recollect.train.text import JOB
 
 KINDS = tuple(language.KINDS)
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "one", "dog", "run", "far"]
@@ -34,7 +34,7 @@ def configure(path, model="lstm", tokenizer="chars", **settings):
     """A run of a few steps on the text at `path`."""
     given = {"steps": 12, "context": 12, "batch": 4, "warmup": 3, "save_every": 3, "eval_every": 5, "log_every": 2}
     texts = small(model) | {name: str(value) for name, value in (given | settings).items()}
-    return job.configure(texts, model=model, data=[str(path)], valid=(), tokenizer=tokenizer)
+    return JOB.configure(texts, model=model, data=[str(path)], valid=(), tokenizer=tokenizer)
 
 
 def corpus(train, valid=None, size=None):
@@ -81,7 +81,7 @@ def digest(path, *prefixes):
 def outcome(folder):
     """What two runs that are the same have in common: weights, checkpoint, metrics but for the time they took."""
     metrics = [
-        {name: value for name, value in row.items() if name not in ("seconds", "tokens_per_second")}
+        {name: value for name, value in row.items() if name not in ("seconds", "tokens_per_second", "memory")}
         for row in folder.metrics()
     ]
     return {

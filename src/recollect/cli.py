@@ -53,11 +53,14 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="key=value: any oth
 
 @app.command(epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]")
 def train(
-    task: Annotated[str, typer.Argument(help="The task: text.")],
+    task: Annotated[str, typer.Argument(help="The task: text, translation.")],
     recipe: Annotated[str | None, typer.Option(help="A recipe file; flags go before what it says.")] = None,
     data: Data = None,
     valid: Annotated[list[str] | None, typer.Option(help="Validation text (default: the end of the data).")] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="chars, bytes, words or bpe (default: chars).")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="chars, bytes, words or bpe.")] = None,
+    pair: Annotated[str | None, typer.Option(help="Of translation: the languages, such as en-de.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Of series: a column to forecast; may be repeated.")] = None,
+    time: Annotated[str | None, typer.Option(help="Of series: the column that holds the time.")] = None,
     vocab: Annotated[str | None, typer.Option(help="Vocabulary size, for words and bpe.")] = None,
     model: Annotated[
         str | None, typer.Option(help="A name out of the lineage, ngram or mixture (default: transformer).")
@@ -83,27 +86,26 @@ def train(
 ) -> None:
     """Train one model into a run folder. It can be stopped at any time and continued with --resume."""
     from . import config as edge
-    from .layers import known
-
-    known("task", task, ["text"])
-    from .train import text as job
+    from .train import jobs
+    from .train import text as texts_job
     from .train.progress import Progress
 
-    where = _device(device)
+    job, where = jobs.named(task), _device(device)
     if resume:
         if out is None:
             raise edge.SettingError("--resume: expected --out with the folder of the run to go on with")
         more = None if steps is None else int(edge.number(steps))
         found = job.resume(out, device=where, data_dir=data_dir, longer=more, progress=Progress())
-        _report(out, found, json)
+        _report(out, found, job.headline(found), json)
         return
     cooked = edge.read_recipe(recipe) if recipe else edge.Recipe()
-    model = model or cooked.model or "transformer"
+    model = model or cooked.model or job.default
     out = out or f"runs/{task}-{model}-{seed or 0}"
     if model == "mixture":
         if not of or len(of) != 2:
             raise edge.SettingError("--model mixture: expected --of twice, once for each run")
-        _report(out, job.mix(of[0], of[1], out, device=where, data_dir=data_dir), json)
+        found = texts_job.mix(of[0], of[1], out, device=where, data_dir=data_dir)
+        _report(out, found, job.headline(found), json)
         return
     given = {
         "width": width, "layers": layers, "steps": steps, "tokens": tokens, "seconds": seconds, "batch": batch,
@@ -111,12 +113,19 @@ def train(
     }  # fmt: skip
     flags = {name: str(value) for name, value in given.items() if value is not None}
     texts = cooked.settings | flags | edge.split(settings or [])
-    tokenizer = tokenizer or cooked.tokenizer or "chars"
-    run = job.configure(texts, model=model, data=data or cooked.data, valid=valid or (), tokenizer=tokenizer)
+    sources = {
+        "data": tuple(data or cooked.data),
+        "valid": tuple(valid or ()),
+        "tokenizer": tokenizer or cooked.tokenizer,
+        "pair": pair,
+        "target": tuple(target or ()),
+        "time": time,
+    }
+    run = job.configure(texts, model=model, **{name: value for name, value in sources.items() if value})
     size = params or cooked.params
     wanted = None if size is None else int(edge.number(size))
     found = job.train(run, out, device=where, data_dir=data_dir, params=wanted, init=init, progress=Progress())
-    _report(out, found, json)
+    _report(out, found, job.headline(found), json)
 
 
 @app.command("eval", epilog="Example: [bold]recollect eval runs/text-lstm-0 --rule stateful[/bold]")
@@ -124,33 +133,26 @@ def evaluate(
     run: Run,
     data: Data = None,
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "valid",
-    rule: Annotated[str, typer.Option(help="windows, stateful, sliding or all.")] = "windows",
+    rule: Annotated[str | None, typer.Option(help="Of text: windows, stateful, sliding or all.")] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
     """Measure a run: its metric, and the rule by which it was computed."""
-    from .layers import known
-    from .train import text as job
+    from .train import jobs
 
-    rules = ["windows", "stateful", "sliding"]
-    chosen = rules if rule == "all" else [known("rule", rule, [*rules, "all"])]
-    found = job.measure(run, split=split, rules=chosen, data=data or (), device=_device(device), data_dir=data_dir)
+    job = jobs.job_of(run)
+    options: dict[str, Any] = {} if rule is None else {"rules": job.rules(rule)}
+    found = job.measure(run, split=split, data=data or (), device=_device(device), data_dir=data_dir, **options)
     if json:
         _print_json(found)
         return
     from .report.table import render
 
-    rows = [
-        [name, f"{r['nats_per_token']:.4f}", f"{r['perplexity']:.3f}", f"{r['bits_per_byte']:.4f}", r["rule"]]
-        for name, r in found["rules"].items()
-    ]
-    print(
-        render(f"{run}: {found['data']}, {split}", ("rule", "nats/token", "perplexity", "bits/byte", "how"), rows),
-        end="",
-    )
-    guesses = "  ".join(f"{name} {value:.4f}" for name, value in found["baselines"].items())
-    print(f"without learning, nats/token: {guesses}")
+    columns, rows, below = job.table(found)
+    print(render(f"{run}: {found['data']}, {split}", columns, rows), end="")
+    for line in below:
+        print(line)
 
 
 @app.command(epilog='Example: [bold]recollect generate runs/text-lstm-0 --prompt "KING:" --temperature 0.8[/bold]')
@@ -170,15 +172,16 @@ def generate(
     device: Device = "cpu",
 ) -> None:
     """Let a run write. The text streams to stdout; a prompt of - is read from stdin."""
-    from .decode import sample
-    from .train import text as job
+    from .decode import sample, stream
+    from .train.text import JOB
 
-    used = job.load(run, _device(device))
+    used = JOB.load(run, _device(device))
     config = sample.Config(
         length=length, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p, penalty=penalty, seed=seed
     )
     prompts = [sys.stdin.read() if p == "-" else p for p in prompt or []]
-    for piece in job.write(used, prompts, config, stops=stop or [], state_in=state_in, state_out=state_out):
+    ends = {"stops": stop or [], "state_in": state_in, "state_out": state_out}
+    for piece in stream.write(used.model, used.kept, prompts, config, **ends):
         print(piece, end="", flush=True)
     print()
 
@@ -186,9 +189,9 @@ def generate(
 @app.command(epilog="Example: [bold]recollect verify runs/text-lstm-0[/bold]")
 def verify(run: Run, json: Json = False) -> None:
     """Run the laws of the contract on the trained weights of a run."""
-    from .train import text as job
+    from .train import jobs
 
-    errors = job.verify(run)
+    errors = jobs.job_of(run).verify(run)
     if json:
         _print_json(errors)
         return
@@ -268,16 +271,12 @@ def _device(name: str) -> str:
     return name
 
 
-def _report(out: str, found: dict[str, Any], json: bool) -> None:
+def _report(out: str, found: dict[str, Any], headline: str, json: bool) -> None:
     """What a training run ends with."""
-    short = {name: value for name, value in found.items() if name != "by_position"}
     if json:
-        _print_json({"run": out} | short)
-        return
-    print(
-        f"{out}: validation {found['nats_per_token']:.4f} nats/token, perplexity {found['perplexity']:.3f}, "
-        f"{found['bits_per_byte']:.4f} bits/byte ({found['rule']})"
-    )
+        _print_json({"run": out} | {name: value for name, value in found.items() if name != "by_position"})
+    else:
+        print(f"{out}: {headline}")
 
 
 def _print_json(content: object) -> None:

@@ -13,11 +13,11 @@ from recollect.cli import app
 from recollect.core import state as states
 from recollect.core.contract import ContractError
 from recollect.data.tokenize import Bpe, Bytes, Chars, Words
-from recollect.decode import sample
+from recollect.decode import sample, stream
 from recollect.models import language, ngram
 from recollect.models.mixture import Mixture
-from recollect.train import text as job
-from recollect.train.folder import RunError
+from recollect.train.job import Used
+from recollect.train.text import JOB
 
 VOCAB = 7
 LETTERS = "abcdefg"
@@ -292,13 +292,15 @@ class Script(nn.Module):
 
 
 def scripted(tokenizer, text):
-    return job.Used(None, Script(tokenizer.encode(text).astype("int64"), tokenizer.size), tokenizer, None)
+    return Used(None, Script(tokenizer.encode(text).astype("int64"), tokenizer.size), tokenizer, None)
 
 
 def write(used, prompts=("a",), stops=(), state_in=None, state_out=None, **settings):
     """The pieces as they come."""
     config = sample.Config(**{"greedy": True} | settings)
-    return list(job.write(used, prompts, config, stops=stops, state_in=state_in, state_out=state_out))
+    return list(
+        stream.write(used.model, used.kept, prompts, config, stops=stops, state_in=state_in, state_out=state_out)
+    )
 
 
 def test_one_prompt_streams_and_several_come_one_after_the_other():
@@ -313,9 +315,9 @@ def test_a_piece_comes_out_before_the_next_token_is_made():
     used = scripted(Chars("abcdefg"), "bcdefg")
     calls = []
     used.model.register_forward_pre_hook(lambda module, given: calls.append(1))
-    stream = job.write(used, ["a"], sample.Config(length=5, greedy=True))
+    pieces = stream.write(used.model, used.kept, ["a"], sample.Config(length=5, greedy=True))
     seen = []
-    for _ in stream:
+    for _ in pieces:
         seen.append(len(calls))
     assert seen == [1, 2, 3, 4, 5, 6, 6]
 
@@ -363,14 +365,14 @@ def test_writing_ends_with_the_stop_string():
 
 
 def test_rows_stop_each_at_their_own_place():
-    used = job.Used(None, build("gru"), Chars(LETTERS), None)
+    used = Used(None, build("gru"), Chars(LETTERS), None)
     alone = ["".join(write(used, [p], length=25, stops=["c"])) for p in ("a", "bd", "gfe")]
     assert write(used, ["a", "bd", "gfe"], length=25, stops=["c"]) == ["\n\n".join(alone)]
     assert len({len(text) for text in alone}) > 1
 
 
 def test_an_empty_stop_string_is_refused():
-    with pytest.raises(RunError, match="--stop"):
+    with pytest.raises(ContractError, match="--stop"):
         write(scripted(Chars("abc"), "abc"), stops=[""])
 
 
@@ -417,7 +419,7 @@ def test_words_are_written_with_spaces_between():
     ids=str,
 )
 def test_a_saved_state_goes_on_exactly_as_one_longer_run(name, how, tmp_path):
-    used = job.Used(None, build(name), Chars(LETTERS), None)
+    used = Used(None, build(name), Chars(LETTERS), None)
     whole = "".join(write(used, ["bca"], length=30, **how))
     path = str(tmp_path / "state")
     first = "".join(write(used, ["bca"], length=11, state_out=path, **how))
@@ -437,7 +439,7 @@ def test_a_character_may_be_half_written_when_the_state_is_saved(tmp_path):
 
 
 def test_a_saved_state_of_several_rows_goes_on(tmp_path):
-    used = job.Used(None, build("transformer"), Chars(LETTERS), None)
+    used = Used(None, build("transformer"), Chars(LETTERS), None)
     path = str(tmp_path / "state")
     (whole,) = write(used, ["ab", "g", "cdefg"], length=15)
     (first,) = write(used, ["ab", "g", "cdefg"], length=6, state_out=path)
@@ -447,17 +449,17 @@ def test_a_saved_state_of_several_rows_goes_on(tmp_path):
 
 
 def test_a_state_has_room_for_more_than_was_asked_for_at_first(tmp_path):
-    used = job.Used(None, build("transformer"), Chars(LETTERS), None)
+    used = Used(None, build("transformer"), Chars(LETTERS), None)
     path = str(tmp_path / "state")
     write(used, ["ab"], length=1, state_out=path)
     assert len("".join(write(used, [], length=200, state_in=path))) == 200
 
 
 def test_a_prompt_and_a_state_together_are_refused(tmp_path):
-    used = job.Used(None, build("rnn"), Chars(LETTERS), None)
+    used = Used(None, build("rnn"), Chars(LETTERS), None)
     path = str(tmp_path / "state")
     write(used, ["ab"], length=1, state_out=path)
-    with pytest.raises(RunError, match="either --prompt or --state-in"):
+    with pytest.raises(ContractError, match="either --prompt or --state-in"):
         write(used, ["a"], state_in=path)
 
 
@@ -465,7 +467,7 @@ def test_the_command_writes_and_goes_on(tmp_path, monkeypatch):
     monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "book.txt").write_text(tiny.prose(), encoding="utf-8")
     out, state = str(tmp_path / "run"), str(tmp_path / "state")
-    job.train(tiny.configure(tmp_path / "book.txt", "transformer", steps=3), out)
+    JOB.train(tiny.configure(tmp_path / "book.txt", "transformer", steps=3), out)
 
     def generate(*flags, given=""):
         done = CliRunner().invoke(app, ["generate", out, *flags], input=given, catch_exceptions=False)
@@ -482,5 +484,5 @@ def test_the_command_writes_and_goes_on(tmp_path, monkeypatch):
 
 
 def test_an_empty_prompt_is_refused():
-    with pytest.raises(RunError, match="at least one token"):
+    with pytest.raises(ContractError, match="at least one token"):
         write(scripted(Chars("abc"), "abc"), [""])

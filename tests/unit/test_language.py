@@ -10,7 +10,9 @@ from recollect.core import laws
 from recollect.core.contract import ContractError
 from recollect.models import language, ngram
 from recollect.models.mixture import Mixture, best_share, mix
-from recollect.train import text as job
+from recollect.models.size import parameters
+from recollect.train.text import JOB
+from recollect.train.text import mix as mix_runs
 
 VOCAB = 7
 
@@ -166,7 +168,7 @@ V, W, L = 11, 6, 3
 
 
 def size(**settings):
-    return language.parameters(language.Config(**{"vocab": V, "width": W, "layers": L} | settings).build())
+    return parameters(language.Config(**{"vocab": V, "width": W, "layers": L} | settings).build())
 
 
 def test_the_parameters_of_an_lstm_are_counted_by_hand():
@@ -199,7 +201,7 @@ def test_tied_weights_are_one_and_counted_once(model):
     tied, free = config(model).build(), config(model, tie=False).build()
     assert tied.head.weight is tied.embedding.weight
     assert free.head.weight is not free.embedding.weight
-    assert language.parameters(free) - language.parameters(tied) == VOCAB * 8
+    assert parameters(free) - parameters(tied) == VOCAB * 8
     with torch.no_grad():
         tied.embedding.weight.zero_()
     assert not tied.head.weight.any()
@@ -280,33 +282,33 @@ def runs(tmp_path, monkeypatch):
     (tmp_path / "book.txt").write_text(tiny.prose(800), encoding="utf-8")
     for model, settings in (("ngram", {"order": 3}), ("gru", {"steps": 60, "lr": 0.03, "context": 24, "batch": 8})):
         run = tiny.configure(tmp_path / "book.txt", model, **settings)
-        job.train(run, str(tmp_path / model))
+        JOB.train(run, str(tmp_path / model))
     return tmp_path
 
 
 def test_a_mixture_of_two_runs_is_no_worse_than_the_better_one_and_loads_again(runs):
     alone = [
-        job.measure(str(runs / name), split="valid", rules=["stateful"])["rules"]["stateful"]["nats_per_token"]
+        JOB.measure(str(runs / name), split="valid", rules=["stateful"])["rules"]["stateful"]["nats_per_token"]
         for name in ("ngram", "gru")
     ]
-    found = job.mix(str(runs / "ngram"), str(runs / "gru"), str(runs / "mixture"))
+    found = mix_runs(str(runs / "ngram"), str(runs / "gru"), str(runs / "mixture"))
     assert found["nats_per_token"] <= min(alone) + 1e-5
     assert 0 < found["share"] < 1
-    again = job.measure(str(runs / "mixture"), split="valid", rules=["stateful"])["rules"]["stateful"]
+    again = JOB.measure(str(runs / "mixture"), split="valid", rules=["stateful"])["rules"]["stateful"]
     assert again["nats_per_token"] == pytest.approx(found["nats_per_token"], rel=1e-6)
-    assert job.verify(str(runs / "mixture"))
+    assert JOB.verify(str(runs / "mixture"))
 
 
 def test_runs_with_different_tokenizers_do_not_mix(runs):
     other = tiny.configure(runs / "book.txt", "ngram", tokenizer="bytes")
-    job.train(other, str(runs / "bytes"))
+    JOB.train(other, str(runs / "bytes"))
     with pytest.raises(ValueError, match="expected two runs with one tokenizer"):
-        job.mix(str(runs / "ngram"), str(runs / "bytes"), str(runs / "mixture"))
+        mix_runs(str(runs / "ngram"), str(runs / "bytes"), str(runs / "mixture"))
     assert not (runs / "mixture").exists()
 
 
 def test_the_laws_hold_on_a_trained_run(runs):
-    found = job.verify(str(runs / "gru"))
+    found = JOB.verify(str(runs / "gru"))
     assert max(found.values()) < 1e-10
 
 

@@ -32,9 +32,9 @@ def test_every_row_says_where_it_comes_from():
 
 def test_every_recipe_reads():
     from recollect.config import read_recipe
-    from recollect.train.text import configure
+    from recollect.train.text import JOB
 
     for path in (ROOT / "recipes").glob("*.json"):
         recipe = read_recipe(str(path))
         assert recipe.about
-        configure(recipe.settings, model=recipe.model, data=recipe.data, valid=(), tokenizer=recipe.tokenizer)
+        JOB.configure(recipe.settings, model=recipe.model, data=recipe.data, valid=(), tokenizer=recipe.tokenizer)

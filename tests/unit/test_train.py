@@ -18,13 +18,14 @@ from recollect.config import SettingError
 from recollect.core.contract import ContractError
 from recollect.core.task import Loss
 from recollect.models import language
+from recollect.models.size import parameters
 from recollect.tasks import text
 from recollect.train import budget, checkpoint
-from recollect.train import text as job
-from recollect.train.folder import RunFolder
+from recollect.train.folder import RunError, RunFolder
 from recollect.train.loop import Trainer, TrainingStopped
 from recollect.train.optim import Average, Schedule, build_optimizer, clip
 from recollect.train.settings import Settings
+from recollect.train.text import JOB
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,7 @@ def train_until(run, out, step, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "save", save)
         with pytest.raises(Killed):
-            job.train(run, str(out))
+            JOB.train(run, str(out))
 
 
 # ------------------------------------------------------------------------------------------------ resuming
@@ -86,51 +87,52 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_a_resumed_run_equals_the_uninterrupted_one(book, tmp_path, monkeypatch, way):
     run = tiny.configure(book, **{"steps": 14} | WAYS[way])
-    job.train(run, str(tmp_path / "whole"))
+    JOB.train(run, str(tmp_path / "whole"))
     train_until(run, tmp_path / "resumed", 6, monkeypatch)
-    job.resume(str(tmp_path / "resumed"))
+    JOB.resume(str(tmp_path / "resumed"))
     assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
 @pytest.mark.parametrize("model", tiny.KINDS)
 def test_every_kind_goes_on_with_the_state_that_it_carried(book, tmp_path, monkeypatch, model):
-    run = tiny.configure(book, model, steps=9, windows="sequential")
-    job.train(run, str(tmp_path / "whole"))
+    window = {"window": 5} if model == "transformer" else {}
+    run = tiny.configure(book, model, steps=9, windows="sequential", **window)
+    JOB.train(run, str(tmp_path / "whole"))
     train_until(run, tmp_path / "resumed", 6, monkeypatch)
     tensors, note = checkpoint.read_tensors(RunFolder(tmp_path / "resumed").last)
     assert note["carry"]
     assert any(name.startswith("carry.") and tensor.any() for name, tensor in tensors.items())
-    job.resume(str(tmp_path / "resumed"))
+    JOB.resume(str(tmp_path / "resumed"))
     assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
 def test_a_resumed_run_does_not_depend_on_where_tensors_lie_in_the_file(book, tmp_path, monkeypatch):
     """A longer note shifts them in memory, and sums in the last bits depend on that."""
     run = tiny.configure(book, "rnn", steps=24, windows="sequential", bptt="unbiased", segment=4)
-    job.train(run, str(tmp_path / "whole"))
+    JOB.train(run, str(tmp_path / "whole"))
     expected = tiny.outcome(RunFolder(tmp_path / "whole"))
     for extra in range(0, 64, 8):
         folder = RunFolder(tmp_path / f"resumed-{extra}")
         train_until(run, folder.path, 3, monkeypatch)
         tensors, note = checkpoint.read_tensors(folder.last)
         checkpoint.write_tensors(folder.last, tensors, note | {"extra": "x" * extra})
-        job.resume(str(folder.path))
+        JOB.resume(str(folder.path))
         assert tiny.outcome(folder) == expected, f"{extra} characters more"
 
 
 def test_another_seed_gives_another_run(book, tmp_path):
     """Or the tests above would compare nothing."""
     for seed in (0, 1):
-        job.train(tiny.configure(book, seed=seed), str(tmp_path / str(seed)))
+        JOB.train(tiny.configure(book, seed=seed), str(tmp_path / str(seed)))
     a, b = (tiny.outcome(RunFolder(tmp_path / str(seed))) for seed in (0, 1))
     assert all(a[part] != b[part] for part in a)
 
 
 def test_a_finished_run_can_be_made_longer(book, tmp_path):
     settings = {"schedule": "constant", "steps": 6}
-    job.train(tiny.configure(book, **settings), str(tmp_path / "run"))
-    job.resume(str(tmp_path / "run"), longer=12)
-    job.train(tiny.configure(book, **settings | {"steps": 12}), str(tmp_path / "whole"))
+    JOB.train(tiny.configure(book, **settings), str(tmp_path / "run"))
+    JOB.resume(str(tmp_path / "run"), longer=12)
+    JOB.train(tiny.configure(book, **settings | {"steps": 12}), str(tmp_path / "whole"))
     longer, whole = (RunFolder(tmp_path / name) for name in ("run", "whole"))
     assert tiny.digest(longer.last, "model.") == tiny.digest(whole.last, "model.")
     assert longer.config()["train"]["steps"] == 12
@@ -457,13 +459,13 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_last_good_check
     with monkeypatch.context() as patch:
         patch.setattr(text.TextTask, "loss", poisoned)
         with pytest.raises(TrainingStopped, match=r"step 7: loss nan.*batch 7 of seed 0.*kept") as caught:
-            job.train(tiny.configure(book), str(folder.path))
+            JOB.train(tiny.configure(book), str(folder.path))
     assert "\n" not in str(caught.value)
     tensors, note = checkpoint.read_tensors(folder.last)
     assert note["spent"]["step"] == 6
     assert all(tensor.isfinite().all() for tensor in tensors.values())
-    job.resume(str(folder.path))  # the poison gone, it goes on as if nothing had been
-    job.train(tiny.configure(book), str(tmp_path / "whole"))
+    JOB.resume(str(folder.path))  # the poison gone, it goes on as if nothing had been
+    JOB.train(tiny.configure(book), str(tmp_path / "whole"))
     assert tiny.outcome(folder) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
@@ -477,7 +479,7 @@ def test_a_gradient_that_is_not_finite_is_named(book, tmp_path, monkeypatch):
 
     monkeypatch.setattr(text.TextTask, "loss", poisoned)
     with pytest.raises(TrainingStopped, match="step 4: .*in the gradient of head.bias"):
-        job.train(tiny.configure(book, clip="none"), str(tmp_path / "run"))
+        JOB.train(tiny.configure(book, clip="none"), str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("save_every", [1, 3])
@@ -485,7 +487,7 @@ def test_a_rate_that_is_too_high_stops_the_run_before_it_spoils_the_checkpoint(b
     folder = RunFolder(tmp_path / "run")
     run = tiny.configure(book, lr="1e38", warmup=0, clip="none", optimizer="sgd", save_every=save_every)
     with pytest.raises(TrainingStopped, match=r"^step \d+: .*not finite.*kept; lower --lr"):
-        job.train(run, str(folder.path))
+        JOB.train(run, str(folder.path))
     if folder.last.exists():
         assert all(tensor.isfinite().all() for tensor in checkpoint.read_tensors(folder.last)[0].values())
 
@@ -519,7 +521,7 @@ def test_no_memory_left_is_one_line_with_advice(book, tmp_path, monkeypatch):
 
     monkeypatch.setattr(text.TextTask, "loss", greedy)
     with pytest.raises(TrainingStopped, match="step 0: out of memory on cpu .*lower --batch") as caught:
-        job.train(tiny.configure(book), str(tmp_path / "run"))
+        JOB.train(tiny.configure(book), str(tmp_path / "run"))
     assert "\n" not in str(caught.value)
 
 
@@ -527,31 +529,31 @@ def test_no_memory_left_is_one_line_with_advice(book, tmp_path, monkeypatch):
 
 
 def test_a_run_can_start_from_the_weights_of_another(book, tmp_path):
-    job.train(tiny.configure(book, seed=1), str(tmp_path / "first"))
+    JOB.train(tiny.configure(book, seed=1), str(tmp_path / "first"))
     start = tiny.digest(tmp_path / "first" / "model.safetensors")
     run = tiny.configure(book, steps=1, lr="1e-30", weight_decay=0, eval_every=1)
-    job.train(run, str(tmp_path / "second"), init=str(tmp_path / "first"))
+    JOB.train(run, str(tmp_path / "second"), init=str(tmp_path / "first"))
     assert tiny.digest(tmp_path / "second" / "model.safetensors") == start
-    job.train(run, str(tmp_path / "third"))
+    JOB.train(run, str(tmp_path / "third"))
     assert tiny.digest(tmp_path / "third" / "model.safetensors") != start
 
 
 def test_a_run_started_from_another_and_killed_at_once_still_starts_there(book, tmp_path, monkeypatch):
-    job.train(tiny.configure(book, seed=1), str(tmp_path / "first"))
+    JOB.train(tiny.configure(book, seed=1), str(tmp_path / "first"))
     run = tiny.configure(book)
-    job.train(run, str(tmp_path / "whole"), init=str(tmp_path / "first"))
+    JOB.train(run, str(tmp_path / "whole"), init=str(tmp_path / "first"))
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "run", lambda self: exec("raise Killed", {"Killed": Killed}))
         with pytest.raises(Killed):
-            job.train(run, str(tmp_path / "killed"), init=str(tmp_path / "first"))
-    job.resume(str(tmp_path / "killed"))
+            JOB.train(run, str(tmp_path / "killed"), init=str(tmp_path / "first"))
+    JOB.resume(str(tmp_path / "killed"))
     assert tiny.outcome(RunFolder(tmp_path / "killed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
 def test_the_weights_of_another_size_are_no_start(book, tmp_path):
-    job.train(tiny.configure(book, width=4), str(tmp_path / "first"))
+    JOB.train(tiny.configure(book, width=4), str(tmp_path / "first"))
     with pytest.raises(checkpoint.CheckpointError, match="expected this model's weights"):
-        job.train(tiny.configure(book), str(tmp_path / "second"), init=str(tmp_path / "first"))
+        JOB.train(tiny.configure(book), str(tmp_path / "second"), init=str(tmp_path / "first"))
     assert not (tmp_path / "second").exists()
 
 
@@ -566,7 +568,7 @@ SIZES = [(model, params, vocab) for model in tiny.KINDS for params in (50_000, 1
 
 def size_of(config):
     with torch.device("meta"):
-        return language.parameters(config.build())
+        return parameters(config.build())
 
 
 @pytest.mark.parametrize(("model", "params", "vocab"), SIZES)
@@ -587,9 +589,9 @@ def test_the_parameters_asked_for_are_met_within_two_in_a_hundred(model, params,
 
 
 def test_params_reach_the_run(book, tmp_path):
-    job.train(tiny.configure(book, steps=1), str(tmp_path / "run"), params=20_000)
-    model = job.load(tmp_path / "run").model
-    assert language.parameters(model) == pytest.approx(20_000, rel=0.02)
+    JOB.train(tiny.configure(book, steps=1), str(tmp_path / "run"), params=20_000)
+    model = JOB.load(tmp_path / "run").model
+    assert parameters(model) == pytest.approx(20_000, rel=0.02)
     assert RunFolder(tmp_path / "run").config()["model"]["width"] == model.config.width > 8
 
 
@@ -602,14 +604,16 @@ def test_too_few_parameters_are_refused_with_the_least_that_is_possible():
 
 
 def test_metrics_have_a_row_for_each_log_and_each_evaluation(book, tmp_path):
-    job.train(tiny.configure(book, steps=12, log_every=5, eval_every=4), str(tmp_path / "run"))
+    JOB.train(tiny.configure(book, steps=12, log_every=5, eval_every=4), str(tmp_path / "run"))
     rows = RunFolder(tmp_path / "run").metrics()
     assert [(row["step"], "valid" in row) for row in rows] == [
         (1, False), (4, True), (6, False), (8, True), (11, False), (12, True),
     ]  # fmt: skip
     spent = {"step", "tokens", "flops", "seconds"}
     for row in rows:
-        assert set(row) == spent | ({"valid"} if "valid" in row else {"loss", "lr", "norm", "tokens_per_second"})
+        assert set(row) == spent | (
+            {"valid"} if "valid" in row else {"loss", "lr", "norm", "tokens_per_second", "memory"}
+        )
         assert row["tokens"] == row["step"] * 4 * 12
         assert all(math.isfinite(value) for value in row.values())
     assert rows[0]["lr"] == pytest.approx(1e-3 / 3)
@@ -622,7 +626,7 @@ def tiny_vocab(path):
 
 
 def test_a_run_folder_says_where_it_came_from(book, tmp_path):
-    job.train(tiny.configure(book, steps=3, seed=5), str(tmp_path / "run"))
+    JOB.train(tiny.configure(book, steps=3, seed=5), str(tmp_path / "run"))
     names = {p.name for p in (tmp_path / "run").iterdir()}
     assert names == {
         "config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "checkpoints", "manifest.json",
@@ -631,9 +635,46 @@ def test_a_run_folder_says_where_it_came_from(book, tmp_path):
     assert manifest["seed"] == 5
     assert set(manifest) == {"command", "commit", "machine", "seed"}
     content = RunFolder(tmp_path / "run").config()
-    assert job.TextRun.from_json(content, tmp_path).to_json() == {
+    assert JOB.to_json(JOB.from_json(content, tmp_path)) == {
         name: content[name] for name in ("task", "data", "text", "model", "train")
     } | {"data": content["data"] | {part: tuple(content["data"][part]) for part in ("data", "valid", "test")}}
+
+
+def test_a_transformer_with_a_carried_state_needs_a_window(book, tmp_path):
+    with pytest.raises(ContractError, match="needs a window"):
+        JOB.train(tiny.configure(book, "transformer", windows="sequential"), str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_cannot_train_in_one_folder(book, tmp_path):
+    JOB.train(tiny.configure(book, steps=3), str(tmp_path / "run"))
+    with RunFolder(tmp_path / "run").locked(), pytest.raises(RunError, match="nobody trains"):
+        JOB.resume(str(tmp_path / "run"), longer=6)
+    JOB.resume(str(tmp_path / "run"), longer=6)
+
+
+def test_a_run_of_another_version_is_refused(book, tmp_path):
+    JOB.train(tiny.configure(book, steps=3), str(tmp_path / "run"))
+    folder = RunFolder(tmp_path / "run")
+    folder.write_json("config.json", folder.config() | {"version": 2})
+    with pytest.raises(RunError, match="version 1, found 2"):
+        JOB.load(tmp_path / "run")
+
+
+def test_a_run_goes_on_from_another_folder(book, tmp_path, monkeypatch):
+    monkeypatch.chdir(book.parent)
+    JOB.train(tiny.configure(book.name, steps=3), str(tmp_path / "run"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    JOB.resume(str(tmp_path / "run"), longer=6)
+
+
+def test_all_of_another_text_is_measured(book, tmp_path):
+    JOB.train(tiny.configure(book, steps=3), str(tmp_path / "run"))
+    other = tmp_path / "other.txt"
+    other.write_text(tiny.prose(words=100, seed=3), encoding="utf-8")
+    found = JOB.measure(str(tmp_path / "run"), split="valid", data=[str(other)])
+    assert found["rules"]["windows"]["tokens"] == len(other.read_text(encoding="utf-8")) - 1
 
 
 # ------------------------------------------------------------------------------------------------ settings at the edge
@@ -716,14 +757,14 @@ def test_a_recipe_says_what_flags_would(tmp_path):
     path.write_text(json.dumps(content))
     found = edge.read_recipe(str(path))
     assert (found.data, found.model, found.tokenizer) == (("a.txt",), "lstm", None)
-    run = job.configure(found.settings, model="lstm", data=found.data, valid=(), tokenizer="chars")
+    run = JOB.configure(found.settings, model="lstm", data=found.data, valid=(), tokenizer="chars")
     assert (run.train.lr, run.train.clip, run.task.bptt, run.model["tie"]) == (0.01, None, "full", False)
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "recipes").glob("*.json")), ids=lambda p: p.stem)
 def test_every_recipe_can_be_read(path):
     found = edge.read_recipe(str(path))
-    job.configure(found.settings, model=found.model, data=found.data, valid=(), tokenizer=found.tokenizer)
+    JOB.configure(found.settings, model=found.model, data=found.data, valid=(), tokenizer=found.tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -772,16 +813,16 @@ def test_pairs_keep_what_stands_after_the_first_equals_sign():
 )
 def test_a_run_that_cannot_be_is_refused_before_it_begins(model, settings, message):
     with pytest.raises(ValueError, match=message) as caught:
-        job.configure(settings, model=model, data=(), valid=(), tokenizer="chars")
+        JOB.configure(settings, model=model, data=(), valid=(), tokenizer="chars")
     assert "\n" not in str(caught.value)
 
 
 def test_settings_find_their_own_home():
     given = {"width": "16", "lr": "1e-2", "context": "7", "share": "0.2", "forget_bias": "1", "test": "a.txt,b.txt"}
-    run = job.configure(given, model="lstm", data=["x.txt"], valid=["y.txt"], tokenizer="bytes")
+    run = JOB.configure(given, model="lstm", data=["x.txt"], valid=["y.txt"], tokenizer="bytes")
     assert run.model == {"name": "lstm", "width": 16, "layer": {"forget_bias": 1.0}}
     assert (run.train.lr, run.task.context, run.data.share) == (0.01, 7, 0.2)
     assert (run.data.data, run.data.valid, run.data.test) == (("x.txt",), ("y.txt",), ("a.txt", "b.txt"))
-    assert job.configure({"order": "3"}, model="ngram", data=(), valid=(), tokenizer="chars").model["order"] == 3
-    post = job.configure({"order": "post"}, model="transformer", data=(), valid=(), tokenizer="chars")
+    assert JOB.configure({"order": "3"}, model="ngram", data=(), valid=(), tokenizer="chars").model["order"] == 3
+    post = JOB.configure({"order": "post"}, model="transformer", data=(), valid=(), tokenizer="chars")
     assert post.model["order"] == "post"

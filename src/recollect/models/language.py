@@ -12,7 +12,6 @@ import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
@@ -22,6 +21,7 @@ from ..layers import LAYERS, combine, known, mlp, norm, position
 from ..layers import dropout as drop
 from ..layers.norm import NormName
 from ..layers.position import PositionName
+from . import size
 
 ModelName = Literal[
     "ar", "mlp", "rnn", "lstm", "gru", "tcn", "transformer", "linear-transformer", "ttt-linear", "ttt-mlp"
@@ -173,29 +173,9 @@ class Config:
 def width_for(config: Config, params: int) -> Config:
     """The same model at the width whose number of parameters is nearest to `params`."""
     grain = config.heads * 2 if config.kind.heads else 1
-
-    def count(units: int) -> int:
-        with torch.device("meta"):
-            return parameters(replace(config, width=units * grain).build())
-
-    if count(1) > params:
-        raise ContractError(
-            f"params: expected at least {count(1):,} for {config.model} with a vocabulary of {config.vocab:,}, "
-            f"found {params:,}"
-        )
-    low, high = 1, 2
-    while count(high) < params:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if count(middle) < params else (low, middle)
-    best = min((low, high), key=lambda units: abs(count(units) - params))
-    return replace(config, width=best * grain)
-
-
-def parameters(model: nn.Module) -> int:
-    """Trainable parameters, tied weights once."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    what = f"{config.model} with a vocabulary of {config.vocab:,}"
+    width = size.solve(lambda width: replace(config, width=width).build(), params, grain=grain, what=what)
+    return replace(config, width=width)
 
 
 class LanguageModel(Layer[tuple]):

@@ -16,6 +16,7 @@ import torch
 from ..core.files import write_aside
 from ..data.corpus import Corpus
 from ..models import language, ngram
+from ..models.size import parameters
 from ..tasks import text
 from ..train.folder import commit, machine
 from ..train.loop import Interrupted, Trainer
@@ -127,7 +128,7 @@ def _race(heat: Heat, name: str, seed: int, corpus: Corpus, device: str) -> dict
         "settings": settings,
         "seed": seed,
         "metric": {"name": "nats_per_token", "value": found["nats_per_token"], "rule": found["rule"]},
-        "params": language.parameters(model),
+        "params": parameters(model),
         "entries": model.entries() if isinstance(model, ngram.Ngram) else None,
         "tokens": tokens,
         "flops": flops,

@@ -5,12 +5,19 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..core.files import write_aside
 
-MAGIC = "recollect-run"
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
+MAGIC, VERSION = "recollect-run", 1
 
 
 class RunError(ValueError):
@@ -49,7 +56,7 @@ class RunFolder:
         folder.path.mkdir(parents=True, exist_ok=True)
         folder.clear_up()  # what a run that was killed before its config left here
         # the config comes first: whenever the run is killed after it, it can go on
-        folder.write_json("config.json", {"format": MAGIC, "version": 1} | config)
+        folder.write_json("config.json", {"format": MAGIC, "version": VERSION} | config)
         folder.last.parent.mkdir(exist_ok=True)
         folder.write_json("manifest.json", manifest(config))
         return folder
@@ -63,7 +70,29 @@ class RunFolder:
         content = self.read_json("config.json")
         if not isinstance(content, dict) or content.get("format") != MAGIC:
             raise RunError(f"{self.config_path}: expected the config of a recollect run, found something else")
+        if content.get("version") != VERSION:
+            raise RunError(
+                f"{self.config_path}: expected a run of version {VERSION}, found {content.get('version')!r}; "
+                "use the recollect that made it"
+            )
         return content
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else trains in this folder meanwhile. The system frees the lock of a process that is killed."""
+        if fcntl is None:
+            yield
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise RunError(f"{self.path}: expected a run that nobody trains, found one in training") from None
+        try:
+            yield
+        finally:
+            os.close(handle)
 
     def read_json(self, name: str) -> Any:
         path = self.path / name

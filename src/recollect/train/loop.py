@@ -198,7 +198,8 @@ class Trainer:
     def _log(self, loss: float, rate: float, norm: float) -> None:
         spent = self.spent
         speed = spent.tokens / max(spent.seconds, 1e-9)
-        row = spent.to_json() | {"loss": loss, "lr": rate, "norm": norm, "tokens_per_second": speed}
+        used = memory(self.device)
+        row = spent.to_json() | {"loss": loss, "lr": rate, "norm": norm, "tokens_per_second": speed, "memory": used}
         if self.folder is not None:
             self.folder.log(row)
         if self.progress.due():
@@ -208,7 +209,7 @@ class Trainer:
                 "loss": f"{loss:.4f}",
                 "perplexity": f"{math.exp(min(loss, 50)):.2f}",
                 "tokens/s": f"{speed:,.0f}",
-                "memory": f"{memory(self.device) / 2**20:,.0f} MB",
+                "memory": f"{used / 2**20:,.0f} MB",
             }
             self.progress.show(fields, spent.share(self.settings), spent.seconds)
 

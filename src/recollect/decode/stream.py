@@ -1,0 +1,115 @@
+"""Text as it is written: whole characters, stop strings, and a position that can be saved and gone on from."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import state as states
+from ..core.contract import ContractError
+from . import sample
+
+
+def write(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    config: sample.Config,
+    *,
+    stops: Sequence[str] = (),
+    state_in: str | None = None,
+    state_out: str | None = None,
+) -> Iterator[str]:
+    """The text of a model, piece by piece: of one prompt as it comes, of several one after the other."""
+    if state_in is not None:
+        if prompts:
+            raise ContractError("generate: expected either --prompt or --state-in, found both")
+        position = _read_position(model, state_in, tokenizer.size, config.length)
+    else:
+        texts = list(prompts) or ["\n"]
+        position = sample.read(model, [_ids(tokenizer, p) for p in texts], capacity=config.length)
+    rows = len(position.written)
+    streams = [tokenizer.streamer() for _ in range(rows)]
+    for stream, tokens in zip(streams, position.written, strict=True):
+        for token in tokens:  # what comes next may depend on it: a space, the rest of a character
+            stream.push(token)
+    ends = [Until(stops) for _ in range(rows)]
+    texts_out = list(prompts) or [""] * rows
+    if rows == 1 and prompts:
+        yield prompts[0]
+    for tokens in sample.write(model, position, config):
+        for row, end in enumerate(ends):
+            if not end.met:
+                texts_out[row] += (piece := end.push(streams[row].push(tokens[row])))
+                if rows == 1:
+                    yield piece
+        if all(end.met for end in ends):
+            break
+    for row, end in enumerate(ends):
+        unfinished = "" if state_out is not None else streams[row].finish()  # half a character comes with the next run
+        texts_out[row] += (rest := end.push(unfinished) + end.finish())
+        if rows == 1:
+            yield rest
+    if rows > 1:
+        yield "\n\n".join(texts_out)
+    if state_out is not None:
+        longest = max(len(tokens) for tokens in position.written)
+        written = torch.tensor([tokens + [-1] * (longest - len(tokens)) for tokens in position.written])
+        drawn = torch.full((rows,), position.drawn)
+        states.save((position.logits, position.state, written, drawn), state_out)
+
+
+class Until:
+    """Text up to the first of some stop strings; what may yet become one is held back."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        if not all(stops):
+            raise ContractError("generate: expected a --stop of at least one character, found an empty one")
+        self.stops, self.held, self.met = stops, "", False
+
+    def push(self, piece: str) -> str:
+        if self.met:
+            return ""
+        self.held += piece
+        cuts = [at for stop in self.stops if (at := self.held.find(stop)) >= 0]
+        if cuts:
+            passed, self.held, self.met = self.held[: min(cuts)], "", True
+            return passed
+        begun = [n for stop in self.stops for n in range(1, len(stop)) if self.held.endswith(stop[:n])]
+        at = len(self.held) - max(begun, default=0)
+        passed, self.held = self.held[:at], self.held[at:]
+        return passed
+
+    def finish(self) -> str:
+        """What was held back for nothing."""
+        passed, self.held = self.held, ""
+        return passed
+
+
+def _ids(tokenizer: Any, prompt: str) -> list[int]:
+    ids = tokenizer.encode(prompt).tolist()
+    if not ids:
+        raise ContractError("generate: expected a prompt of at least one token, found an empty one")
+    return ids
+
+
+@torch.no_grad()
+def _read_position(model: Any, path: str, vocab: int, length: int) -> sample.Position:
+    """A saved state goes on as if it had never been in a file, with room for `length` more tokens."""
+    like, _ = model(torch.zeros(1, 1, dtype=torch.int64, device=sample.device_of(model)))
+    counts = torch.zeros(1, dtype=torch.int64)
+    logits, state, tokens, drawn = states.load(path, (like[:, 0], model.initial_state(1), counts[:, None], counts))
+    if logits.shape[1] != vocab or int(tokens.max()) >= vocab or not 0 <= int(drawn[0]) <= tokens.shape[1]:
+        raise ContractError(
+            f"{path}: expected a state over {vocab:,} tokens, found one over {logits.shape[1]:,} or others"
+        )
+    written = [[token for token in row if token >= 0] for row in tokens.tolist()]
+    room = model.initial_state(len(written), capacity=length + max(len(row) for row in written))
+    state = states.map(lambda new, old: _fit(old, new.shape[1]) if old.dim() > 1 else old, room, state)
+    return sample.Position(state, logits, written, int(drawn[0]))
+
+
+def _fit(tensor: Tensor, slots: int) -> Tensor:
+    """A copy with so many slots; what lies beyond those in use is empty and may go."""
+    return states.fit(tensor[:, :slots], slots).clone()
