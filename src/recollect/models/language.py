@@ -8,174 +8,43 @@ READ    logits = W·(norm of the top layer's output) + b, W tied to the embeddin
 ones put each layer, and a feed-forward network after it, around a shortcut.
 """
 
-import math
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
-from ..core.contract import Config as LayerConfig
-from ..core.contract import ContractError, Cost, Layer, Memory, check_settings, check_state
-from ..layers import LAYERS, combine, known, mlp, norm, position
-from ..layers import dropout as drop
-from ..layers.norm import NormName
-from ..layers.position import PositionName
-from . import size
+from ..core.contract import ContractError, Cost, Layer, Memory, check_state
+from ..layers import combine
+from .body import KINDS, BodyConfig, initialise
 
-ModelName = Literal[
-    "ar", "mlp", "rnn", "lstm", "gru", "tcn", "transformer", "linear-transformer", "ttt-linear", "ttt-mlp"
-]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What a model's name stands for: its layer, that layer's own settings, and how layers are put together."""
-
-    layer: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    block: Literal["plain", "residual"] = "plain"
-    heads: bool = False
-
-
-KINDS: dict[str, Kind] = {
-    "ar": Kind("window", {"tau": 8}),
-    "mlp": Kind("window", {"tau": 8, "map": "mlp"}),
-    "rnn": Kind("rnn"),
-    "lstm": Kind("lstm"),
-    "gru": Kind("gru"),
-    "tcn": Kind("tcn-block"),
-    "transformer": Kind("attention", block="residual", heads=True),
-    "linear-transformer": Kind("linear-attention", block="residual", heads=True),
-    "ttt-linear": Kind("ttt-linear", block="residual", heads=True),
-    "ttt-mlp": Kind("ttt-mlp", block="residual", heads=True),
-}
+__all__ = ["KINDS", "Config", "LanguageModel", "width_for"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    """`layer` holds settings of the model's own layer, such as score or window; None leaves a choice to the model.
+class Config(BodyConfig):
+    """`embed` is the width of the embedding (default: width); where it differs, a plain stack begins and ends there.
 
-    `embed` is the width of the embedding (default: width); where it differs, a plain stack begins and ends
-    there. `word_dropout` leaves whole tokens of the embedding out; `variational` keeps one dropout mask for a chunk.
+    `tie` uses the embedding as the output's weights too; `word_dropout` leaves whole tokens of the embedding out.
     """
 
     vocab: int
-    model: ModelName = "transformer"
-    width: int = 128
-    layers: int = 2
-    heads: int = 4
     embed: int | None = None
-    block: Literal["plain", "residual"] | None = None
-    feed: bool = True
-    hidden: int | None = None
-    activation: mlp.ActivationName = "gelu"
-    norm: NormName = "layer"
-    order: Literal["pre", "post"] = "pre"
-    positions: PositionName | None = None
-    max_positions: int = 1024
-    bias: bool = False
     tie: bool = True
-    dropout: float = 0.0
-    input_dropout: float | None = None
-    output_dropout: float | None = None
     word_dropout: float = 0.0
-    variational: bool = False
-    layer: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        allowed = {f.name for f in fields(LAYERS[KINDS[self.model].layer])} - {"dim", "width"}
-        for name in self.layer:
-            known(f"setting of {self.model}", name, sorted(allowed))
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS[self.model]
-
-    @property
-    def residual(self) -> bool:
-        return (self.block or self.kind.block) == "residual"
 
     def build(self) -> "LanguageModel":
         return LanguageModel(self)
 
-    def stack(self) -> combine.StackConfig:
-        """The layers between embedding and logits, spelled out."""
+    def body(self) -> combine.StackConfig:
+        """The layers between embedding and logits."""
         embed = self.embed or self.width
-        places = self.positions or ("rotary" if self.model == "transformer" else "none")
-        parts: list[LayerConfig | None] = []
-        if places in ("sinusoid", "learned"):
-            parts.append(position.Config(dim=embed, kind=places, max_positions=self.max_positions))  # type: ignore[arg-type]
-        parts.append(self._drop(embed, self.dropout if self.input_dropout is None else self.input_dropout))
-        parts += self._residual(embed, places) if self.residual else self._plain(embed, places)
-        return combine.StackConfig(dim=embed, layers=tuple(part for part in parts if part is not None))
-
-    def _plain(self, embed: int, places: str) -> list[Any]:
-        widths = [self.width] * self.layers
-        if self.tie and embed != self.width:
-            widths[-1] = embed
-        parts: list[Any] = []
-        dim = embed
-        for level, width in enumerate(widths):
-            parts.append(self._layer(level, dim, width, places))
-            last = level + 1 == len(widths)
-            parts.append(self._drop(width, self.output_rate if last else self.dropout))
-            dim = width
-        return parts
-
-    def _residual(self, embed: int, places: str) -> list[Any]:
-        if embed != self.width:
-            raise ContractError(f"language: residual blocks keep one width, found embed {embed} and width {self.width}")
-        parts: list[Any] = []
-        feed = mlp.Config(
-            dim=embed, hidden=self.hidden, activation=self.activation, bias=self.bias, dropout=self.dropout
-        )
-        for level in range(self.layers):
-            for layer in (self._layer(level, embed, embed, places), feed if self.feed else None):
-                if layer is not None:
-                    parts.append(
-                        combine.ResidualConfig(
-                            dim=embed, layer=layer, norm=self.norm, order=self.order, dropout=self.dropout
-                        )
-                    )
-        if self.order == "pre":
-            parts.append(norm.Config(dim=embed, kind=self.norm))
-        parts.append(self._drop(embed, self.output_rate if self.output_dropout is not None else 0.0))
-        return parts
-
-    @property
-    def output_rate(self) -> float:
-        return self.dropout if self.output_dropout is None else self.output_dropout
-
-    def _drop(self, dim: int, rate: float) -> LayerConfig | None:
-        return drop.Config(dim=dim, dropout=rate, variational=self.variational) if rate else None
-
-    def _layer(self, level: int, dim: int, width: int, places: str) -> LayerConfig:
-        """The model's own layer at one level."""
-        config = LAYERS[self.kind.layer]
-        names = {f.name for f in fields(config)}
-        settings: dict[str, Any] = dict(self.kind.settings)
-        if self.kind.heads:
-            settings["heads"] = self.heads
-        if "positions" in names and places in ("rotary", "alibi"):
-            settings["positions"] = places
-        if self.model == "mlp" and self.hidden is not None:
-            settings["hidden"] = self.hidden
-        if self.model == "tcn":
-            settings["dilation"] = 2**level
-            settings["dropout"] = self.dropout
-        if self.model == "transformer":
-            settings |= {"bias": self.bias, "dropout": self.dropout}
-        return config(dim=dim, width=width, **settings | self.layer)  # type: ignore[call-arg]
+        return self.stack(embed, embed if self.tie else None)
 
 
 def width_for(config: Config, params: int) -> Config:
     """The same model at the width whose number of parameters is nearest to `params`."""
-    grain = config.heads * 2 if config.kind.heads else 1
-    what = f"{config.model} with a vocabulary of {config.vocab:,}"
-    width = size.solve(lambda width: replace(config, width=width).build(), params, grain=grain, what=what)
-    return replace(config, width=width)
+    return config.sized(params, f"{config.model} with a vocabulary of {config.vocab:,}")
 
 
 class LanguageModel(Layer[tuple]):
@@ -184,7 +53,7 @@ class LanguageModel(Layer[tuple]):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
-        self.body = config.stack().build()
+        self.body = config.body().build()
         embed = self.body.dim
         if config.tie and self.body.width != embed:
             raise ContractError(
@@ -203,14 +72,7 @@ class LanguageModel(Layer[tuple]):
         nn.init.zeros_(self.head.bias)
         if self.config.tie:
             self.head.weight = self.embedding.weight
-        if not self.config.residual:
-            return
-        for name, module in self.body.named_modules():
-            if isinstance(module, nn.Linear):
-                deep = name.endswith((".out", ".down"))
-                nn.init.normal_(module.weight, std=0.02 / math.sqrt(2 * self.config.layers) if deep else 0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        initialise(self.body, self.config)
 
     def initial_state(
         self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
@@ -245,7 +107,7 @@ class LanguageModel(Layer[tuple]):
         """−log p(target) in nats, B T, and the state; with label smoothing, the loss to train on."""
         logits, state = self(x, state)
         losses = cross_entropy(
-            logits.flatten(0, 1).float(), targets.flatten(), reduction="none", label_smoothing=smoothing
+            _at_least_float32(logits).flatten(0, 1), targets.flatten(), reduction="none", label_smoothing=smoothing
         )
         return losses.view_as(targets), state
 
@@ -269,3 +131,7 @@ class LanguageModel(Layer[tuple]):
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
         body = self.body.cost(batch, steps, source)
         return Cost(body.flops + 2 * batch * steps * self.head.weight.numel(), body.state_bytes)
+
+
+def _at_least_float32(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.dtype.itemsize < 4 else tensor

@@ -1,0 +1,172 @@
+"""The body of every model that is a stack of layers: which layer, how many, how wide, and how they are put together.
+
+`model` names the layer by its place in history. Plain bodies are stacks, as in the classic papers; residual ones put
+each layer, and a feed-forward network after it, around a shortcut.
+"""
+
+import math
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
+
+from torch import nn
+
+from ..core.contract import Config as LayerConfig
+from ..core.contract import ContractError, check_settings
+from ..layers import LAYERS, combine, known, mlp, norm, position
+from ..layers import dropout as drop
+from ..layers.norm import NormName
+from ..layers.position import PositionName
+from . import size
+
+ModelName = Literal[
+    "ar", "mlp", "rnn", "lstm", "gru", "tcn", "transformer", "linear-transformer", "ttt-linear", "ttt-mlp"
+]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a model's name stands for: its layer, that layer's own settings, and how layers are put together."""
+
+    layer: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    block: Literal["plain", "residual"] = "plain"
+    heads: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "ar": Kind("window", {"tau": 8}),
+    "mlp": Kind("window", {"tau": 8, "map": "mlp"}),
+    "rnn": Kind("rnn"),
+    "lstm": Kind("lstm"),
+    "gru": Kind("gru"),
+    "tcn": Kind("tcn-block"),
+    "transformer": Kind("attention", block="residual", heads=True),
+    "linear-transformer": Kind("linear-attention", block="residual", heads=True),
+    "ttt-linear": Kind("ttt-linear", block="residual", heads=True),
+    "ttt-mlp": Kind("ttt-mlp", block="residual", heads=True),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyConfig:
+    """`layer` holds settings of the model's own layer, such as score or window; None leaves a choice to the model.
+
+    `variational` keeps one dropout mask for a chunk.
+    """
+
+    model: ModelName = "transformer"
+    width: int = 128
+    layers: int = 2
+    heads: int = 4
+    block: Literal["plain", "residual"] | None = None
+    feed: bool = True
+    hidden: int | None = None
+    activation: mlp.ActivationName = "gelu"
+    norm: NormName = "layer"
+    order: Literal["pre", "post"] = "pre"
+    positions: PositionName | None = None
+    max_positions: int = 1024
+    bias: bool = False
+    dropout: float = 0.0
+    input_dropout: float | None = None
+    output_dropout: float | None = None
+    variational: bool = False
+    layer: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        allowed = {f.name for f in fields(LAYERS[KINDS[self.model].layer])} - {"dim", "width"}
+        for name in self.layer:
+            known(f"setting of {self.model}", name, sorted(allowed))
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.model]
+
+    @property
+    def residual(self) -> bool:
+        return (self.block or self.kind.block) == "residual"
+
+    def build(self) -> Any:
+        raise ContractError(f"{type(self).__qualname__}: a model's Config needs build()")
+
+    def stack(self, dim: int, out: int | None = None) -> combine.StackConfig:
+        """The layers, spelled out: from width `dim` to width `out` (a plain body's last layer; else the body's own)."""
+        places = self.positions or ("rotary" if self.model == "transformer" else "none")
+        parts: list[LayerConfig | None] = []
+        if places in ("sinusoid", "learned"):
+            parts.append(position.Config(dim=dim, kind=places, max_positions=self.max_positions))  # type: ignore[arg-type]
+        parts.append(self._drop(dim, self.dropout if self.input_dropout is None else self.input_dropout))
+        parts += self._residual(dim, places) if self.residual else self._plain(dim, out or self.width, places)
+        return combine.StackConfig(dim=dim, layers=tuple(part for part in parts if part is not None))
+
+    def _plain(self, dim: int, out: int, places: str) -> list[Any]:
+        widths = [*[self.width] * (self.layers - 1), out]
+        parts: list[Any] = []
+        for level, width in enumerate(widths):
+            parts.append(self._layer(level, dim, width, places))
+            last = level + 1 == len(widths)
+            parts.append(self._drop(width, self.output_rate if last else self.dropout))
+            dim = width
+        return parts
+
+    def _residual(self, dim: int, places: str) -> list[Any]:
+        if dim != self.width:
+            raise ContractError(f"model: residual blocks keep one width, found input {dim} and width {self.width}")
+        parts: list[Any] = []
+        feed = mlp.Config(dim=dim, hidden=self.hidden, activation=self.activation, bias=self.bias, dropout=self.dropout)
+        for level in range(self.layers):
+            for layer in (self._layer(level, dim, dim, places), feed if self.feed else None):
+                if layer is not None:
+                    parts.append(
+                        combine.ResidualConfig(
+                            dim=dim, layer=layer, norm=self.norm, order=self.order, dropout=self.dropout
+                        )
+                    )
+        if self.order == "pre":
+            parts.append(norm.Config(dim=dim, kind=self.norm))
+        parts.append(self._drop(dim, self.output_rate if self.output_dropout is not None else 0.0))
+        return parts
+
+    @property
+    def output_rate(self) -> float:
+        return self.dropout if self.output_dropout is None else self.output_dropout
+
+    def _drop(self, dim: int, rate: float) -> LayerConfig | None:
+        return drop.Config(dim=dim, dropout=rate, variational=self.variational) if rate else None
+
+    def _layer(self, level: int, dim: int, width: int, places: str) -> LayerConfig:
+        """The model's own layer at one level."""
+        config = LAYERS[self.kind.layer]
+        names = {f.name for f in fields(config)}
+        settings: dict[str, Any] = dict(self.kind.settings)
+        if self.kind.heads:
+            settings["heads"] = self.heads
+        if "positions" in names and places in ("rotary", "alibi"):
+            settings["positions"] = places
+        if self.model == "mlp" and self.hidden is not None:
+            settings["hidden"] = self.hidden
+        if self.model == "tcn":
+            settings["dilation"] = 2**level
+            settings["dropout"] = self.dropout
+        if self.model == "transformer":
+            settings |= {"bias": self.bias, "dropout": self.dropout}
+        return config(dim=dim, width=width, **settings | self.layer)  # type: ignore[call-arg]
+
+    def sized(self, params: int, what: str) -> Self:
+        """The same model at the width whose number of parameters is nearest to `params`."""
+        grain = self.heads * 2 if self.kind.heads else 1
+        width = size.solve(lambda width: replace(self, width=width).build(), params, grain=grain, what=what)
+        return replace(self, width=width)
+
+
+def initialise(body: Any, config: BodyConfig) -> None:
+    """Residual bodies start as GPT-2 does, with what writes into the shortcut scaled down by depth."""
+    if not config.residual:
+        return
+    for name, module in body.named_modules():
+        if isinstance(module, nn.Linear):
+            deep = name.endswith((".out", ".down"))
+            nn.init.normal_(module.weight, std=0.02 / math.sqrt(2 * config.layers) if deep else 0.02)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
