@@ -1,0 +1,139 @@
+"""A classifier: a sequence of tokens or numbers in, an answer after each step out, any layer of the lineage between.
+
+STATE   that of its layers, and of the pool: nothing (last), the sum so far (mean), a weighted sum (attention)
+UPDATE  theirs; the pool takes the top layer's output in
+READ    answer = W·(the pool's reading) + b: after step t, what it would say had the sequence ended there
+
+The answer for a whole sequence is that of its last step. With the pool `each` every step has its own answer, as in
+tests of memory that ask in the middle.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..core import ragged
+from ..core.contract import ContractError, Cost, Layer, Memory, Nothing, check_state
+from .body import BodyConfig, initialise
+
+PoolName = Literal["last", "mean", "attention", "each"]
+LIMIT = 10.0  # of an attention pool's scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(BodyConfig):
+    """`inputs` is the size of the vocabulary, or with `tokens=False` the number of numbers at each step."""
+
+    inputs: int
+    outputs: int
+    tokens: bool = True
+    pool: PoolName = "last"
+
+    def build(self) -> "Classifier":
+        return Classifier(self)
+
+
+class Sum(NamedTuple):
+    """What a pool has gathered. A mean is an attention whose scores are all 0."""
+
+    weight: Tensor  # B, Σ exp(score)
+    value: Tensor  # B W, Σ exp(score)·y
+
+
+class State(NamedTuple):
+    body: tuple
+    pool: Sum | Nothing
+
+
+class Classifier(Layer[State]):
+    """An answer about a sequence, with any memory."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.enter = nn.Embedding(config.inputs, width) if config.tokens else nn.Linear(config.inputs, width)
+        self.body = config.stack(width).build()
+        initialise(self.body, config)
+        self.pools = config.pool in ("mean", "attention")
+        if config.pool == "attention":
+            self.score = nn.Linear(self.body.width, 1)
+        self.head = nn.Linear(self.body.width, config.outputs)
+        nn.init.zeros_(self.head.bias)
+        self.dim, self.width = config.inputs, config.outputs
+
+    def initial_state(
+        self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
+    ) -> State:
+        body = self.body.initial_state(batch, memory, like, capacity)
+        if not self.pools:
+            return State(body, Nothing())
+        zero = self.like(like).new_zeros(batch, dtype=torch.promote_types(self.like(like).dtype, torch.float32))
+        return State(body, Sum(zero, zero[:, None].repeat(1, self.body.width)))
+
+    def check(self, x: Tensor, state: State | None) -> None:
+        wanted = "tokens of shape (batch, steps ≥ 1)"
+        fits = x.dim() == 2 and not x.is_floating_point()
+        if not self.config.tokens:
+            wanted = f"numbers of shape (batch, steps ≥ 1, {self.dim})"
+            fits = x.dim() == 3 and x.shape[2] == self.dim and x.is_floating_point()
+        if not fits or x.shape[1] == 0:
+            raise ContractError(f"classifier: expected {wanted}, found {x.dtype} {tuple(x.shape)}")
+        if state is not None:
+            check_state(self, state, len(x))
+
+    def diagnose(self, x: Tensor, state: State) -> str | None:
+        if self.config.tokens and x.numel() and not 0 <= int(x.min()) <= int(x.max()) < self.dim:
+            return f"expected tokens from 0 to {self.dim - 1}, found {int(x.min())} to {int(x.max())}"
+        return None
+
+    def forward(self, x: Tensor, state: State | None = None, memory: Memory | None = None) -> tuple[Tensor, State]:
+        """x: B T tokens, or B T D numbers → answers B T C."""
+        state = self.initial_state(len(x), memory) if state is None else state
+        y, body = self.body(self.enter(x), state.body)
+        return self.answer(y, body, state)
+
+    def unroll(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        y, body = self.body.unroll(self.enter(x), state.body)
+        return self.answer(y, body, state)
+
+    def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+        y, body = self.body.ragged(self.enter(x), lengths, state.body)
+        return self.answer(y, body, state, ragged.mask(lengths, x.shape[1]))
+
+    def last(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """The answer about each row as a whole: B C."""
+        y, _ = ragged.run(self, x, lengths)
+        return y[torch.arange(len(x), device=x.device), (lengths - 1).clamp(min=0)]
+
+    def answer(self, y: Tensor, body: tuple, state: State, valid: Tensor | None = None) -> tuple[Tensor, State]:
+        """y: B T W → B T C; where `valid` is False nothing goes into the pool."""
+        if not isinstance(state.pool, Sum):
+            return self.head(y), State(body, state.pool)
+        before = state.pool
+        values = y.to(before.value.dtype)
+        shares = torch.ones_like(values[..., 0])
+        if self.config.pool == "attention":
+            # between ±LIMIT, so that running sums neither overflow nor lose what came early
+            shares = (LIMIT * torch.tanh(self.score(y)[..., 0].to(values.dtype) / LIMIT)).exp()
+        if valid is not None:
+            shares, values = shares.masked_fill(~valid, 0), values.masked_fill(~valid[..., None], 0)
+        weight = before.weight[:, None] + shares.cumsum(dim=1)
+        value = before.value[:, None] + (shares[..., None] * values).cumsum(dim=1)
+        read = value / weight.clamp(min=torch.finfo(weight.dtype).tiny)[..., None]
+        return self.head(read.to(y.dtype)), State(body, Sum(weight[:, -1].clone(), value[:, -1].clone()))
+
+    def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
+        return self.body.explain(state.body, self.enter(x))
+
+    def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
+        body = self.body.cost(batch, steps, source)
+        each = self.head.weight.numel() + (self.body.width if self.config.pool == "attention" else 0)
+        if not self.config.tokens:
+            each += self.enter.weight.numel()
+        with torch.no_grad():
+            pool = self.initial_state(1).pool
+        kept = sum(t.numel() * t.element_size() for t in pool)
+        return Cost(body.flops + 2 * batch * steps * each, body.state_bytes + batch * kept)
