@@ -94,7 +94,7 @@ def check(chunks: list[int], **options: Any) -> None:
     x, memory = inputs(3, 5, 3), source(3, 6, 5, [6, 1, 4])
     state, parts, explained = layer.initial_state(3, memory=memory), [], []
     for part in x.split(chunks, dim=1):
-        explained.append(layer.explain(state, part[:, 0])["weights"][:, 0])
+        explained.append(layer.explain(state, part[:, 0])["source"][:, 0])
         y, state = layer(part, state)
         parts.append(y)
     y = torch.cat(parts, dim=1)

@@ -111,7 +111,7 @@ def test_cross_attention_equals_torch(bias: bool) -> None:
     y, _ = layer(x, state)
     assert_close(y, expected, "outputs")
     assert_all_close(gradients([y], [x, memory.values]), gradients([expected], [x, memory.values]), "gradient")
-    assert_close(layer.explain(state, x[:, 2])["weights"], weights[:, :, 2], "weights")
+    assert_close(layer.explain(state, x[:, 2])["source"], weights[:, :, 2], "weights")
 
 
 def test_torch_weights_with_biases_are_refused_by_a_layer_without() -> None:

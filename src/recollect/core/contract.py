@@ -213,12 +213,12 @@ class Layer(nn.Module, ABC, Generic[S]):
         """Bytes of one number of this layer's states."""
         return self.like().element_size()
 
-    def __call__(self, x: Tensor, state: S | None = None, *rest: Any) -> tuple[Tensor, S]:
+    def __call__(self, x: Tensor, state: S | None = None, *rest: Any, **named: Any) -> tuple[Tensor, S]:
         if torch.compiler.is_compiling():
-            return super().__call__(x, state, *rest)
+            return super().__call__(x, state, *rest, **named)
         self.check(x, state)
         try:
-            return super().__call__(x, state, *rest)
+            return super().__call__(x, state, *rest, **named)
         except (RuntimeError, IndexError) as error:
             if state is not None and (problem := self.diagnose(x, state)):
                 raise ContractError(f"{name_of(self)}: {problem}") from error

@@ -368,8 +368,8 @@ def _everything(
     if x.is_floating_point():
         x = inputs["x"] = x.detach().requires_grad_()
     if memory is not None:
-        memory = memory._replace(values=memory.values.detach().requires_grad_())
-        inputs["memory"] = memory.values
+        memory = states.map(lambda t: t.detach().clone().requires_grad_(t.is_floating_point()), memory)
+        inputs |= {f"memory.{name}": tensor for name, tensor in states.named(memory) if tensor.requires_grad}
     state = _start(layer, x, memory)
     if warm is not None:
         with torch.no_grad():

@@ -149,13 +149,13 @@ class SoftAlign(Cell[State]):
         return torch.tanh(self.mix(torch.cat([h, context.to(h.dtype)], dim=-1)))
 
     def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
-        """`weights`: B 1 S, the alignment of this step, and the cell's gates."""
+        """`source`: B 1 S, the alignment of this step, and the cell's gates."""
         first = self.config.order == "align-first"
         after = self.update(state, x)
         h = self.cell.read((state if first else after).cell, x)
         weights = self.attend.weights(self.query(h)[:, None, None], state.keys, source_places(state.valid, 1))
         fed = torch.cat([x, (after if first else state).context], dim=-1) if self.config.feed else x
-        return {"weights": weights[:, :, 0], **self.cell.explain(state.cell, fed)}
+        return {"source": weights[:, :, 0], **self.cell.explain(state.cell, fed)}
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
         align, memory, size = self.key.out_features, self.memory_dim, self.element_size()

@@ -125,9 +125,9 @@ class CrossAttention(Cell[State]):
         return self.heads.merge(self.attend(q, state.keys.to(q.dtype), state.values.to(q.dtype), places))
 
     def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
-        """`weights`: B H S."""
+        """`source`: B H S, how much of each place each head takes."""
         q = self.heads.query(x[:, None])
-        return {"weights": self.attend.weights(q, state.keys, source_places(state.valid, 1))[:, :, 0]}
+        return {"source": self.attend.weights(q, state.keys, source_places(state.valid, 1))[:, :, 0]}
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
         flops = self.heads.flops(steps, source) + self.attend.flops(steps, steps * source)

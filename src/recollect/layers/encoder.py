@@ -2,6 +2,7 @@
 
 forward         any layer, run over the source; the memory's summary is its final state
 bidirectional   any layer run both ways, side by side, any number deep
+convolution     gated convolutions that look both ways, each around a shortcut
 attention       full self-attention: every position sees every other
 transformer     blocks of full attention and feed-forward networks
 """
@@ -11,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
+from torch.nn.functional import dropout, glu
 
 from ..core import ragged
 from ..core.contract import Config as BaseConfig
@@ -119,6 +120,62 @@ class Bidirectional(Encoder):
                 ending = f"_l{level}{suffix}"
                 own = {name.removesuffix(ending) + "_l0": w for name, w in weights.items() if name.endswith(ending)}
                 layer.take(module, own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionConfig(BaseConfig):
+    """`num_layers` blocks of gated convolutions with `kernel` taps, half of them on each side (Gehring 2017)."""
+
+    num_layers: int = 1
+    kernel: int = 3
+    positions: Literal["none", "sinusoid", "learned"] = "sinusoid"
+    max_positions: int = 1024
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kernel % 2 == 0:
+            raise ContractError(f"convolution: expected an odd kernel, as many taps on each side, found {self.kernel}")
+
+    def build(self) -> "Convolution":
+        return Convolution(self)
+
+    @classmethod
+    def variants(cls) -> tuple[Self, ...]:
+        return cls(dim=4, num_layers=2), cls(dim=3, kernel=5, positions="none")
+
+
+class Convolution(Encoder):
+    """Each position sees its neighbours, and through many blocks theirs."""
+
+    def __init__(self, config: ConvolutionConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.dim = self.width = dim = config.dim
+        self.added = None
+        if config.positions != "none":
+            self.added = Added(config.positions, dim, config.max_positions)
+        self.taps = nn.ModuleList(
+            [nn.Conv1d(dim, 2 * dim, config.kernel, padding=config.kernel // 2) for _ in range(config.num_layers)]
+        )
+
+    def encode(self, x: Tensor, lengths: Tensor, valid: Tensor) -> tuple[Tensor, None]:
+        x = add_positions(self.added, x)
+        for taps in self.taps:
+            x = x.masked_fill(~valid[..., None], 0)  # a row's end is the end of what it sees
+            y = glu(taps(dropout(x, self.config.dropout, self.training).mT).mT, dim=-1)
+            x = (x + y) * 0.5**0.5  # keeps the variance
+        return x, None
+
+
+def add_positions(added: Added | None, x: Tensor) -> Tensor:
+    """x (B S D) with its positions, where there are any to add."""
+    if added is None:
+        return x
+    at = torch.arange(x.shape[1], device=x.device)
+    if problem := added.diagnose(at[:1], x.shape[1]):
+        raise ContractError(f"encoder: {problem}")
+    return x + added(at, x.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,11 +296,7 @@ class TransformerEncoder(Encoder):
         self.norm = NormConfig(dim=dim, kind=last).build()
 
     def encode(self, x: Tensor, lengths: Tensor, valid: Tensor) -> tuple[Tensor, None]:
-        if self.added is not None:
-            at = torch.arange(x.shape[1], device=x.device)
-            if problem := self.added.diagnose(at[:1], x.shape[1]):
-                raise ContractError(f"transformer: {problem}")
-            x = x + self.added(at, x.dtype)
+        x = add_positions(self.added, x)
         for block in self.blocks:
             x = block(x, lengths, valid)
         return self.norm.apply_to(x), None
