@@ -36,3 +36,27 @@ def test_the_states_dtype_never_changes_under_autocast_on_a_gpu(config):
             y, state = layer(part, state)
             assert y.isfinite().all()
             assert [tensor.dtype for tensor in states.leaves(state)] == before
+
+
+@pytest.mark.parametrize("model", ["lstm", "transformer", "ttt-linear"])
+@pytest.mark.parametrize("windows", ["random", "sequential"])
+def test_a_captured_step_trains_as_a_plain_one(model, windows):
+    """The same weights after twenty steps, to rounding; dropout is off, since a graph draws other noise."""
+    import tiny
+    from recollect.models import language
+    from recollect.train.loop import Trainer
+    from recollect.train.settings import Settings
+
+    found = []
+    layer = {"window": 16} if model == "transformer" else {}
+    for graph in (False, True):
+        torch.manual_seed(0)
+        task = tiny.task(tiny.prose(2000), context=32, batch=4, windows=windows)
+        task.device = torch.device("cuda")
+        config = language.Config(vocab=task.corpus.tokenizer.size, model=model, width=32, heads=2, layer=layer)
+        settings = Settings(steps=20, lr=1e-3, graph=graph, eval_every=20, save_every=20)
+        trainer = Trainer(task, config.build(), settings, None, torch.device("cuda"))
+        trainer.run()
+        found.append([p.detach().cpu() for p in trainer.model.parameters()])
+    for plain, captured in zip(*found, strict=True):
+        assert torch.allclose(plain, captured, atol=2e-4)

@@ -251,6 +251,8 @@ def test_accumulated_gradients_are_those_of_one_large_batch(book, tmp_path):
             batches=lambda split, seed, start=0, batches=batches: iter(batches),
             loss=task.loss,
             evaluate=lambda model, split: {"value": 1.0},
+            shape=task.shape,
+            flops=task.flops,
             metric="value",
             name="given",
         )
@@ -305,7 +307,9 @@ def test_averaged_sgd_evaluates_the_mean_of_all_weights_so_far():
 class Scripted:
     """A task whose loss is gradient · weight and whose evaluations give the values of a list, the last for ever."""
 
-    name, metric = "scripted", "value"
+    name, metric, repeats = "scripted", "value", True
+
+    price = 0  # FLOPs of a batch
 
     def __init__(self, values, gradient=0.0):
         self.values, self.gradient = list(values), gradient
@@ -316,6 +320,12 @@ class Scripted:
         while True:
             yield SimpleNamespace(number=start, x=torch.zeros(2, 5))
             start += 1
+
+    def shape(self, batch):
+        return tuple(batch.x.shape)
+
+    def flops(self, model, *shape):
+        return self.price
 
     def loss(self, model, batch, carry=None):
         self.seen()
@@ -334,6 +344,29 @@ def scripted(tmp_path, values, gradient=1.0, **settings):
     nn.init.zeros_(model.weight)
     folder = RunFolder.create(tmp_path / "run", {})
     return Trainer(task, model, Settings(**given | settings), folder, torch.device("cpu")), task, folder
+
+
+def test_the_mean_of_the_last_evaluations_is_judged_beside_the_best(tmp_path):
+    # the weight is −2, −4, −6, −8, −10; the last three have the mean −8, which is judged sixth
+    values = [3.0, 1.0, 2.0, 1.0, 4.0, 0.5]
+    trainer, task, folder = scripted(tmp_path, values, steps=10, eval_every=2, keep=3)
+    trainer.run()
+    assert task.evaluations[5] == pytest.approx(-8)
+    assert checkpoint.read_tensors(folder.model_path)[0]["weight"].item() == pytest.approx(-8)
+    assert sorted(p.name for p in folder.last.parent.glob("kept-*")) == [f"kept-{n}.safetensors" for n in (10, 6, 8)]
+    assert checkpoint.read_tensors(folder.last)[0]["model.weight"].item() == -10, "training goes on from where it was"
+
+
+def test_a_mean_that_is_worse_changes_nothing(tmp_path):
+    trainer, _, folder = scripted(tmp_path, [3.0, 1.0, 2.0, 1.0, 4.0, 1.5], steps=10, eval_every=2, keep=3)
+    trainer.run()
+    assert checkpoint.read_tensors(folder.model_path)[0]["weight"].item() == -4
+
+
+def test_a_graph_needs_a_gpu(tmp_path):
+    trainer, _, _ = scripted(tmp_path, [1.0], steps=2, graph=True)
+    with pytest.raises(TrainingStopped, match="expected a CUDA device"):
+        trainer.run()
 
 
 def test_the_best_weights_are_what_is_kept(tmp_path):
@@ -415,8 +448,8 @@ def test_a_budget_in_tokens_ends_the_run_when_it_is_spent(tmp_path):
 
 
 def test_a_budget_in_flops_ends_the_run_when_it_is_spent(tmp_path):
-    trainer, _, _ = scripted(tmp_path, [1.0], flops=2500.0)
-    trainer.model.cost = lambda batch, steps: SimpleNamespace(flops=batch * steps * 10)
+    trainer, task, _ = scripted(tmp_path, [1.0], flops=2500.0)
+    task.price = 2 * 5 * 10
     trainer.run()
     assert trainer.spent.flops == 3 * 100 * trainer.spent.step, "a backward pass counts as two forward ones"
     assert trainer.spent.step == 9

@@ -22,6 +22,11 @@ class Task(Protocol):
     name: str
     metric: str  # the key of `evaluate` that chooses the best checkpoint; smaller is better
 
+    @property
+    def repeats(self) -> bool:
+        """Whether every step runs the same operations, so that one can be captured for all."""
+        ...
+
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Any]:
         """Batches of a split from the `start`-th on, in an order that depends on `seed` alone; endless for training.
 
@@ -31,6 +36,14 @@ class Task(Protocol):
 
     def loss(self, model: nn.Module, batch: Any, carry: Any = None) -> Loss:
         """The loss of a batch; `carry` is what the batch before left, on tasks that stream."""
+        ...
+
+    def shape(self, batch: Any) -> tuple[int, ...]:
+        """What the cost of a batch depends on: rows, steps, and the length of a source where there is one."""
+        ...
+
+    def flops(self, model: Any, *shape: int) -> float:
+        """Matrix-product FLOPs of a forward pass over a batch of that shape."""
         ...
 
     def evaluate(self, model: nn.Module, split: str) -> dict[str, Any]:

@@ -302,7 +302,9 @@ class Ttt(Cell[State]):
             part = q[:, :, here], k[:, :, here], v[:, :, here], rate[:, :, here]
             full = ((offset + steps) >= (i + 1) * batch)[:, None, None, None]
             if torch.is_grad_enabled() and len(model.weights) > 1:  # the hidden layer is wide: keep none of it
-                y, model, gathered = checkpoint(self.mini_batch, model, gathered, *part, full, use_reentrant=False)
+                y, model, gathered = checkpoint(
+                    self.mini_batch, model, gathered, *part, full, use_reentrant=False, preserve_rng_state=False
+                )
             else:
                 y, model, gathered = self.mini_batch(model, gathered, *part, full)
             outputs.append(y)

@@ -159,6 +159,16 @@ class TextTask:
         kept = state if config.windows == "sequential" else None
         return Loss(losses.mean() * batch.scale, batch.y.numel(), kept)
 
+    @property
+    def repeats(self) -> bool:
+        return self.config.bptt == "full" and not self.config.vary
+
+    def shape(self, batch: Batch) -> tuple[int, ...]:
+        return tuple(batch.x.shape)
+
+    def flops(self, model: Any, *shape: int) -> float:
+        return model.cost(*shape).flops
+
     # Measuring
 
     def evaluate(self, model: nn.Module, split: str, rule: Rule | None = None) -> dict[str, Any]:

@@ -66,6 +66,15 @@ class RunFolder:
         for part in self.path.rglob(".*.part"):
             part.unlink()
 
+    def kept(self, step: int) -> Path:
+        """Where the weights of an evaluation are kept for a mean."""
+        return self.last.parent / f"kept-{step}.safetensors"
+
+    def kept_steps(self, until: int) -> list[int]:
+        """The steps whose weights are kept, in order; a killed run may have left some that are still to come again."""
+        found = [path.stem.removeprefix("kept-") for path in self.last.parent.glob("kept-*.safetensors")]
+        return sorted(step for step in map(int, filter(str.isdecimal, found)) if step <= until)
+
     def config(self) -> dict[str, Any]:
         content = self.read_json("config.json")
         if not isinstance(content, dict) or content.get("format") != MAGIC:

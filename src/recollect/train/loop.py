@@ -2,6 +2,7 @@
 
 import math
 import signal
+from collections.abc import Callable
 from contextlib import nullcontext
 from types import FrameType
 from typing import Any
@@ -14,6 +15,7 @@ from ..core.task import Loss, Task
 from . import checkpoint
 from .budget import Spent
 from .folder import RunFolder
+from .graph import Captured
 from .optim import Average, Schedule, Swapped, build_optimizer, clip
 from .progress import Progress, memory
 from .settings import Settings
@@ -120,17 +122,16 @@ class Trainer:
         settings, spent = self.settings, self.spent
         self.model.train()
         batches = self.task.batches("train", settings.seed, start=spent.step * settings.accumulate)
-        step = torch.compile(self._loss) if settings.compile else self._loss
+        step = self._step(torch.compile(self._loss) if settings.compile else self._loss)
         while spent.share(settings) < 1 and self.stop is None:
             rate = self.schedule.rate(spent.step)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad(set_to_none=not settings.graph)  # a graph writes gradients where they were
             total, tokens, flops = 0.0, 0, 0.0
             for _ in range(settings.accumulate):
                 batch = next(batches)
-                loss = step(batch)
-                (loss.value / settings.accumulate).backward()
+                loss = step(batch, self.carry)
                 self.carry = None if loss.carry is None else states.detach(loss.carry)
                 total = total + loss.value.detach() / settings.accumulate
                 tokens += loss.tokens
@@ -153,19 +154,33 @@ class Trainer:
             if spent.step % settings.save_every == 0:
                 self.save()
 
-    def _loss(self, batch: Any) -> Loss:
+    def _loss(self, batch: Any, carry: Any) -> Loss:
         mixed = self.settings.precision == "bfloat16"
-        with torch.autocast(self.device.type, torch.bfloat16) if mixed else nullcontext():
-            return self.task.loss(self.model, batch, self.carry)
+        cache = not self.settings.graph  # a graph must not hold weights that were cast before it
+        kind = self.device.type
+        with torch.autocast(kind, torch.bfloat16, cache_enabled=cache) if mixed else nullcontext():
+            return self.task.loss(self.model, batch, carry)
+
+    def _step(self, loss_of: Callable[[Any, Any], Loss]) -> Callable[[Any, Any], Loss]:
+        """A function that leaves the gradients of a batch behind: as it is, or from a CUDA graph."""
+
+        def step(batch: Any, carry: Any) -> Loss:
+            loss = loss_of(batch, carry)
+            (loss.value / self.settings.accumulate).backward()
+            return loss
+
+        if not self.settings.graph:
+            return step
+        if self.device.type != "cuda":
+            raise TrainingStopped("graph: expected a CUDA device for graph=true, found " + self.device.type)
+        if not self.task.repeats:
+            raise TrainingStopped(f"graph: expected steps that are all alike, found the task {self.task.name} as set")
+        return Captured(step, [p for p in self.model.parameters() if p.requires_grad])
 
     def _flops(self, batch: Any) -> float:
-        cost = getattr(self.model, "cost", None)
-        shape = getattr(batch, "x", None)
-        if cost is None or shape is None:
-            return 0.0
-        key = tuple(shape.shape[:2])
+        key = self.task.shape(batch)
         if key not in self.flops_by_shape:
-            self.flops_by_shape[key] = float(cost(*key).flops)
+            self.flops_by_shape[key] = float(self.task.flops(self.model, *key))
         return self.flops_by_shape[key]
 
     def _check_finite(self, loss: Any, norm: Any) -> None:
@@ -224,13 +239,12 @@ class Trainer:
                     f"step {self.spent.step}: validation {self.task.metric} {value}: not finite; the last good "
                     "checkpoint is kept; lower --lr, or set clip"
                 )
-            if value < self.best:
-                self.best, self.since_best = value, 0
-                if self.folder is not None:
-                    note = {"spent": self.spent.to_json(), "valid": value}
-                    checkpoint.write_tensors(self.folder.best, checkpoint.weights(self.model), note)
-            else:
-                self.since_best += 1
+            self._keep_if_best(value)
+            if self.settings.keep is not None and self.folder is not None:
+                self.folder.kept(self.spent.step).parent.mkdir(exist_ok=True)
+                checkpoint.write_tensors(self.folder.kept(self.spent.step), checkpoint.weights(self.model), {})
+                for step in self.folder.kept_steps(self.spent.step)[: -self.settings.keep]:
+                    self.folder.kept(step).unlink()
         self.model.train()
         self.schedule.evaluated(value)
         self.evaluated = self.spent.step
@@ -241,11 +255,40 @@ class Trainer:
         self.spent.skip()  # evaluation is not training time
         return found
 
+    def _keep_if_best(self, value: float) -> None:
+        if not value < self.best:
+            self.since_best += 1
+            return
+        self.best, self.since_best = value, 0
+        if self.folder is not None:
+            note = {"spent": self.spent.to_json(), "valid": value}
+            checkpoint.write_tensors(self.folder.best, checkpoint.weights(self.model), note)
+
+    def _judge_mean(self) -> None:
+        """The mean of the last kept weights is a candidate too."""
+        folder, keep = self.folder, self.settings.keep
+        if folder is None or keep is None or len(steps := folder.kept_steps(self.spent.step)) < 2:
+            return
+        before = {name: tensor.clone() for name, tensor in checkpoint.weights(self.model).items()}
+        mean: dict[str, Any] = {}
+        for step in steps[-keep:]:
+            for name, tensor in checkpoint.read_tensors(folder.kept(step))[0].items():
+                share = tensor / len(steps[-keep:]) if tensor.is_floating_point() else tensor
+                mean[name] = mean[name] + share if name in mean and tensor.is_floating_point() else share
+        checkpoint.load_weights(self.model, mean, folder.kept(steps[-1]))
+        self.model.eval()
+        with torch.no_grad():
+            value = float(self.task.evaluate(self.model, "valid")[self.task.metric])
+            self._keep_if_best(value)
+        self.progress.say(f"mean of the last {len(steps[-keep:])} evaluations: {self.task.metric} {value:.4f}")
+        checkpoint.load_weights(self.model, before, folder.last)
+
     def _finish(self) -> dict[str, Any]:
         """Evaluate what came last, save, and leave the best weights in model.safetensors."""
         if self.evaluated != self.spent.step:
             self._evaluate()
         self.save()
+        self._judge_mean()
         if self.folder is not None:
             tensors, note = checkpoint.read_tensors(self.folder.best)
             checkpoint.load_weights(self.model, tensors, self.folder.best)

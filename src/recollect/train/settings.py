@@ -15,7 +15,9 @@ class Settings:
 
     `warmup` in steps; `floor` is the share of the rate that a cosine ends at; `patience` evaluations without
     a better one stop the run early. `ema` is the decay of an averaged copy of the weights that is evaluated
-    and kept in place of the last ones. `exact` asks for the same bits from the same seed on a GPU too.
+    and kept in place of the last ones; `keep` keeps the weights of the last evaluations, whose mean is judged at the
+    end beside the best. `graph` replays training steps from a CUDA graph. `exact` asks for the same bits from the same
+    seed on a GPU too.
     """
 
     steps: int | None = None
@@ -37,7 +39,9 @@ class Settings:
     accumulate: int = 1
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
+    graph: bool = False
     ema: float | None = None
+    keep: int | None = None
     patience: int | None = None
     eval_every: int = 250
     save_every: int = 250
@@ -51,6 +55,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ContractError(f"settings: expected {name} above 0, found {value}")
+        if self.graph and (self.exact or self.compile):
+            raise ContractError("settings: graph=true goes with neither exact nor compile")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ContractError(f"settings: expected ema between 0 and 1, found {self.ema}")
         if self.schedule == "cosine" and self.total_steps is None:

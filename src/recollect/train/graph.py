@@ -1,0 +1,86 @@
+"""A training step captured as a CUDA graph: replayed, it costs the GPU's time and no longer that of its launches.
+
+Small models are bound by launches: an LSTM over 256 steps, TTT's mini-batches. A captured step reads its batch from
+fixed places in memory, so there is one graph for each shape of batch; beyond LIMIT shapes a step runs as it is.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..core import state as states
+from ..core.task import Loss
+
+LIMIT = 12
+WARM_UPS = 3  # runs before a capture: libraries choose their kernels and set up what cannot be captured
+
+
+class Held(NamedTuple):
+    """A graph with the places that it reads from and writes to."""
+
+    graph: Any
+    batch: Any
+    carry: Any
+    loss: Loss
+
+
+class Captured:
+    """`step(batch, carry)` leaves gradients behind; so does a call of this, from a graph where it can."""
+
+    def __init__(self, step: Callable[[Any, Any], Loss], parameters: Sequence[nn.Parameter]) -> None:
+        self.step = step
+        self.parameters = list(parameters)
+        self.held: dict[Any, Held] = {}
+        self.pool: Any = None  # of memory, shared by all graphs, since only one runs at a time
+
+    def __call__(self, batch: Any, carry: Any) -> Loss:
+        key = shape_of(batch), shape_of(carry)
+        if key not in self.held:
+            if len(self.held) >= LIMIT:
+                return self.step(batch, carry)
+            self.held[key] = self.capture(batch, carry)
+        held = self.held[key]
+        fill(held.batch, batch)
+        fill(held.carry, carry)
+        held.graph.replay()
+        return held.loss
+
+    def capture(self, batch: Any, carry: Any) -> Held:
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        before = [parameter.grad.clone() for parameter in self.parameters if parameter.grad is not None]
+        batch, carry = states.map(torch.clone, batch), states.map(torch.clone, carry)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UPS):
+                self.step(batch, carry)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            loss = self.step(batch, carry)
+        self.pool = graph.pool()
+        for parameter, gradient in zip(self.parameters, before, strict=True):
+            assert parameter.grad is not None
+            parameter.grad.copy_(gradient)
+        kept = None if loss.carry is None else states.detach(loss.carry)
+        return Held(graph, batch, carry, Loss(loss.value.detach(), loss.tokens, kept))
+
+
+def shape_of(tree: Any) -> tuple:
+    """What must be the same for a graph to serve: the shapes of tensors, and all else but the batch's number."""
+    if isinstance(tree, Tensor):
+        return tree.dtype, *tree.shape
+    if isinstance(tree, tuple):
+        names = getattr(tree, "_fields", range(len(tree)))
+        return tuple(shape_of(part) for name, part in zip(names, tree, strict=True) if name != "number")
+    return (tree,)
+
+
+def fill(places: Any, values: Any) -> None:
+    """Copy the tensors of one tree into those of another."""
+    for place, value in zip(states.leaves(places), states.leaves(values), strict=True):
+        place.copy_(value)
