@@ -186,6 +186,107 @@ def generate(
     print()
 
 
+@app.command(epilog="Example: [bold]recollect translate runs/translation-attend-0 --beam 5 < in.txt > out.txt[/bold]")
+def translate(
+    run: Run,
+    beam: Annotated[int | None, typer.Option(help="Prefixes kept in the search; 1 is greedy.")] = None,
+    nbest: Annotated[int, typer.Option(help="Translations of each line, with their scores.")] = 1,
+    length_penalty: Annotated[float | None, typer.Option(help="Above 0: longer translations score better.")] = None,
+    coverage: Annotated[float | None, typer.Option(help="Above 0: the whole source should be looked at.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Draw instead of searching.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw from the fewest tokens with this much probability.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
+    alignment: Annotated[str | None, typer.Option(help="Draw the map of each line: FILE.png, .svg or .pdf.")] = None,
+    alignment_text: Annotated[str | None, typer.Option(help="Write word pairs (source-target) of each line.")] = None,
+    layer: Annotated[int | None, typer.Option(help="The map of this layer (default: the mean of all).")] = None,
+    head: Annotated[int | None, typer.Option(help="The map of this head.")] = None,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Translate lines from stdin to stdout, or as you type them. Empty lines stay empty; order and number are kept."""
+    import json as jsons
+
+    from .decode import pharaoh
+    from .decode.translate import lines
+    from .measure.alignment import align
+    from .report import alignment as drawing
+    from .report import figure
+    from .train.translation import JOB
+
+    if alignment:
+        figure.check_path(alignment)
+    used = JOB.load(run, _device(device))
+    source, target = used.kept
+    given = {"beam": 1 if beam is None and temperature is not None else beam, "length_penalty": length_penalty}
+    given |= {"coverage": coverage, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    search = used.run.task.search(nbest=nbest, **{name: value for name, value in given.items() if value is not None})
+    live = sys.stdin.isatty()
+    pairs = open(alignment_text, "w", encoding="utf-8") if alignment_text else None  # noqa: SIM115
+    together = 1 if live else 1024
+    for number, (line, ids, found) in enumerate(
+        lines(used.model, source, target, _lines(live), search, together=together), 1
+    ):
+        texts = [target.decode(hypothesis.tokens) for hypothesis in found]
+        if found and (alignment or pairs):
+            aligned = align(used, ids, found[0], layer=layer, head=head)
+            if alignment:
+                place = _numbered(alignment, number)
+                drawing.draw(aligned.weights.tolist(), aligned.source, aligned.target, place, aligned.kind)
+            if pairs:
+                pairs.write(pharaoh.line(aligned.pairs))
+        if pairs:
+            pairs.write("\n")
+        if json:
+            best = [
+                {"text": text, "score": h.score, "finished": h.finished} for text, h in zip(texts, found, strict=True)
+            ]
+            print(jsons.dumps({"line": number, "source": line, "best": best}, ensure_ascii=False), flush=live)
+        elif nbest == 1:
+            print(texts[0] if texts else "", flush=live)
+        else:
+            for text, hypothesis in zip(texts, found, strict=True):
+                print(f"{number}\t{hypothesis.score:.4f}\t{text}", flush=live)
+    if pairs:
+        pairs.close()
+
+
+def _numbered(path: str, number: int) -> str:
+    """FILE.png for the first line, FILE-2.png for the second."""
+    from pathlib import Path
+
+    place = Path(path)
+    return path if number == 1 else str(place.with_name(f"{place.stem}-{number}{place.suffix}"))
+
+
+def _lines(live: bool) -> Any:
+    """The lines of stdin, parted at \\n alone; on a terminal with a prompt, elsewhere with a count on stderr."""
+    import time
+
+    if live:
+        print("one line at a time; end with Ctrl-D", file=sys.stderr)
+    began = last = time.monotonic()
+    number = 0
+    while True:
+        if live:
+            print("> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        number += 1
+        try:
+            yield (
+                line.decode("utf-8").removesuffix("\n").removesuffix("\r").removeprefix("\ufeff" if number == 1 else "")
+            )
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"stdin, line {number}: expected UTF-8, found a byte that is none ({error.reason})"
+            ) from None
+        if not live and time.monotonic() - last > 5:
+            last = time.monotonic()
+            print(f"{number:,} lines read, {number / (last - began):,.0f} a second", file=sys.stderr, flush=True)
+
+
 @app.command(epilog="Example: [bold]recollect verify runs/text-lstm-0[/bold]")
 def verify(run: Run, json: Json = False) -> None:
     """Run the laws of the contract on the trained weights of a run."""

@@ -362,11 +362,19 @@ class Seq2Seq(Reader):
                 f"encoder: expected tokens of shape (batch, steps ≥ 1), found {source.dtype} {tuple(source.shape)}"
             )
         lengths = ragged.check_lengths(lengths, source, least=1)
+        return self.read_source(
+            self.embed_source(source.masked_fill(~ragged.mask(lengths, source.shape[1]), 0)), lengths
+        )
+
+    def embed_source(self, source: Tensor) -> Tensor:
+        return self.source_embedding(source) * self.scale
+
+    def read_source(self, x: Tensor, lengths: Tensor | None = None) -> Memory:
+        """x: B S E, the source embedded → what the decoder reads."""
+        lengths = ragged.check_lengths(lengths, x, least=1)
         if self.config.reverse:
-            source = ragged.reverse(source, lengths)
-        source = source.masked_fill(~ragged.mask(lengths, source.shape[1]), 0)
-        x = dropout(self.source_embedding(source) * self.scale, self.config.dropout, self.training)
-        memory = self.encoder(x, lengths)
+            x = ragged.reverse(x, lengths)
+        memory = self.encoder(dropout(x, self.config.dropout, self.training), lengths)
         return memory._replace(values=ragged.reverse(memory.values, lengths)) if self.config.reverse else memory
 
     def encoder_flops(self, batch: int, steps: int) -> int:

@@ -5,6 +5,7 @@ fixed places in memory, so there is one graph for each shape of batch; beyond LI
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from ..core import state as states
 from ..core.task import Loss
 
 LIMIT = 12
+COUNTS = ("number", "tokens")  # fields of a batch that no operation depends on
 WARM_UPS = 3  # runs before a capture: libraries choose their kernels and set up what cannot be captured
 
 
@@ -45,7 +47,7 @@ class Captured:
         fill(held.batch, batch)
         fill(held.carry, carry)
         held.graph.replay()
-        return held.loss
+        return replace(held.loss, tokens=getattr(batch, "tokens", held.loss.tokens))
 
     def capture(self, batch: Any, carry: Any) -> Held:
         for parameter in self.parameters:
@@ -71,12 +73,12 @@ class Captured:
 
 
 def shape_of(tree: Any) -> tuple:
-    """What must be the same for a graph to serve: the shapes of tensors, and all else but the batch's number."""
+    """What must be the same for a graph to serve: the shapes of tensors, and all else but a batch's counts."""
     if isinstance(tree, Tensor):
         return tree.dtype, *tree.shape
     if isinstance(tree, tuple):
         names = getattr(tree, "_fields", range(len(tree)))
-        return tuple(shape_of(part) for name, part in zip(names, tree, strict=True) if name != "number")
+        return tuple(shape_of(part) for name, part in zip(names, tree, strict=True) if name not in COUNTS)
     return (tree,)
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from ..layers import known
-from . import text
+from . import text, translation
 from .folder import RunError, RunFolder
 from .job import Job
 
-JOBS: dict[str, Job[Any, Any]] = {job.name: job for job in (text.JOB,)}
+JOBS: dict[str, Job[Any, Any]] = {job.name: job for job in (text.JOB, translation.JOB)}
 
 
 def job_of(path: str | Path) -> Job[Any, Any]:

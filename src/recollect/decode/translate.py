@@ -1,0 +1,125 @@
+"""Sentences to sentences: lines in, hypotheses out, in their order, batched by length, a part of the file at a time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.contract import Memory
+from . import beam
+from .beam import Hypothesis
+from .sample import device_of
+
+LINES = 1024  # read together: enough to find lines of similar length
+
+
+def pad(rows: Sequence[np.ndarray], filler: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Rows of unequal length as one tensor (B S), and their lengths."""
+    lengths = torch.tensor([len(row) for row in rows])
+    x = torch.full((len(rows), int(lengths.max())), filler, dtype=torch.int64)
+    for i, row in enumerate(rows):
+        x[i, : len(row)] = torch.from_numpy(row.astype(np.int64))
+    return x.to(device), lengths.to(device)
+
+
+def encode(model: Any, side: Any, rows: Sequence[np.ndarray]) -> Memory:
+    """What the model remembers of sources (token ids without their end)."""
+    source, lengths = pad([np.append(row, side.end) for row in rows], side.pad, device_of(model))
+    return model.encode(source, lengths)
+
+
+@torch.inference_mode()
+def hypotheses(
+    model: Any,
+    source: Any,
+    target: Any,
+    rows: Sequence[np.ndarray],
+    config: beam.Config,
+    *,
+    tokens: int = 4096,
+    first: int = 0,
+    alignments: bool = False,
+) -> list[list[Hypothesis]]:
+    """The n-best lists of sources given as token ids, batched by length: rows times the longest is at most `tokens`.
+
+    `first` is the number of the first row in its file, so that drawn texts do not depend on how it was cut up.
+    """
+    found: list[list[Hypothesis]] = [[] for _ in rows]
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    while order:
+        count = max(1, tokens // (len(rows[order[0]]) + 1))
+        batch, order = order[:count], order[count:]
+        while len(batch) > 1 and len(batch) * (len(rows[batch[-1]]) + 1) > tokens:
+            order.insert(0, batch.pop())
+        memory = encode(model, source, [rows[i] for i in batch])
+        lists = beam.search(
+            model,
+            memory,
+            begin=target.begin,
+            end=target.end,
+            config=config,
+            banned=(target.pad, target.begin),
+            alignments=alignments,
+            ids=[first + i for i in batch],
+        )
+        for i, hypothesis in zip(batch, lists, strict=True):
+            found[i] = hypothesis
+    return found
+
+
+def lines(
+    model: Any,
+    source: Any,
+    target: Any,
+    texts: Iterable[str],
+    config: beam.Config,
+    *,
+    tokens: int = 4096,
+    alignments: bool = False,
+    together: int = LINES,
+) -> Iterator[tuple[str, np.ndarray, list[Hypothesis]]]:
+    """Each line with its tokens and its n-best list, in order; an empty line has an empty list."""
+    waiting, number = iter(texts), 0
+    while part := list(islice(waiting, together)):
+        rows = [source.encode(text) if text.strip() else np.zeros(0, np.int32) for text in part]
+        full = [i for i, row in enumerate(rows) if len(row)]
+        written = iter(
+            hypotheses(
+                model,
+                source,
+                target,
+                [rows[i] for i in full],
+                config,
+                tokens=tokens,
+                first=number,
+                alignments=alignments,
+            )
+        )
+        for text, row in zip(part, rows, strict=True):
+            yield text, row, next(written) if len(row) else []
+        number += len(part)
+
+
+@torch.no_grad()
+def looks(model: Any, memory: Memory, tokens: Sequence[int], begin: int) -> dict[str, Tensor]:
+    """Where the model looks as it writes `tokens` (and the end), T S for each head: `layer 2 head 1`, and `mean`.
+
+    `memory` is that of one source. A model without an alignment gives nothing.
+    """
+    state = model.initial_state(1, memory=memory)
+    steps: list[dict[str, Tensor]] = []
+    for token in [begin, *tokens]:
+        x = torch.tensor([token], device=memory.values.device)
+        found = model.explain(state, x)
+        heads = [weights[0] for name, weights in found.items() if name.endswith(".source")]  # H S each
+        step = {
+            f"layer {level} head {head}": heads[level - 1][head - 1]
+            for level in range(1, len(heads) + 1)
+            for head in range(1, len(heads[level - 1]) + 1)
+        }
+        steps.append(step | ({"mean": found["source"][0]} if "source" in found else {}))
+        _, state = model(x[:, None], state)
+    return {name: torch.stack([step[name] for step in steps]).float().cpu() for name in steps[0]}

@@ -1,0 +1,1 @@
+"""Instruments: numbers out, no plots."""

@@ -1,0 +1,89 @@
+"""What all figures share: no display, text that stays text, and a font that has the glyphs."""
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FORMATS = (".png", ".svg", ".pdf")
+PACKAGES = (  # blocks of characters and the Debian package whose fonts have them
+    ((0x2E80, 0x9FFF), "fonts-noto-cjk"),
+    ((0xAC00, 0xD7AF), "fonts-noto-cjk"),
+    ((0xF900, 0xFAFF), "fonts-noto-cjk"),
+    ((0xFF00, 0xFFEF), "fonts-noto-cjk"),
+    ((0x20000, 0x3FFFF), "fonts-noto-cjk"),
+    ((0x1F300, 0x1FAFF), "fonts-symbola"),
+)
+
+
+class FigureError(ValueError):
+    """A figure that cannot be drawn, told in one line."""
+
+
+def canvas(width: float, height: float) -> tuple[Any, Any]:
+    """A figure and its axes, with no display."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    matplotlib.rcParams["svg.fonttype"] = "none"
+    matplotlib.rcParams["pdf.fonttype"] = 42
+    return pyplot.subplots(figsize=(width, height), layout="constrained")
+
+
+def check_path(path: str) -> None:
+    """Refuse a name that says no format, before anything is computed."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise FigureError(f"{path}: expected a figure that ends in {', '.join(FORMATS)}, found another ending")
+
+
+def save(figure: Any, path: str) -> None:
+    from matplotlib import pyplot
+
+    check_path(path)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def families(texts: Iterable[str]) -> list[str]:
+    """Fonts that together have every glyph of the texts, or a line that says which package has them."""
+    wanted = {ord(character) for text in texts for character in text if not character.isspace()}
+    chosen: list[str] = []
+    for name, path in installed():
+        if not wanted:
+            break
+        if found := wanted & glyphs(path):
+            wanted -= found
+            chosen.append(name)
+    if wanted:
+        some = "".join(chr(code) for code in sorted(wanted)[:5])
+        package = next((p for (low, high), p in PACKAGES for code in wanted if low <= code <= high), "fonts-noto")
+        raise FigureError(
+            f"figure: expected a font with the glyphs {some}, found none on this machine; "
+            f"install one (Debian: apt-get install {package})"
+        )
+    return chosen or ["DejaVu Sans"]
+
+
+@cache
+def installed() -> list[tuple[str, str]]:
+    """The fonts of this machine, matplotlib's own first, plain faces before others."""
+    from matplotlib import font_manager
+
+    def rank(font: Any) -> tuple[bool, bool, bool, str]:
+        plain = font.style == "normal" and font.weight in (400, "normal", "regular")
+        return font.name != "DejaVu Sans", not plain, "Mono" in font.name, font.name
+
+    fonts = sorted(font_manager.fontManager.ttflist, key=rank)
+    return list({font.name: (font.name, font.fname) for font in reversed(fonts)}.values())[::-1]
+
+
+@cache
+def glyphs(path: str) -> frozenset[int]:
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        return frozenset(FT2Font(path).get_charmap())
+    except (OSError, RuntimeError):
+        return frozenset()
