@@ -34,6 +34,10 @@ def align(
     found = looks(used.model, memory, hypothesis.tokens, target.begin)
     if found:
         weights, kind = _chosen(found, layer, head)
+    elif layer is not None or head is not None:
+        raise ContractError(
+            "alignment: expected a model with attention for a layer or a head, found one without; ask for neither"
+        )
     else:
         tokens = torch.from_numpy(row.astype(np.int64))[None].to(memory.values.device)
         weights = influence.of_source(used.model, tokens, written, target.begin)
