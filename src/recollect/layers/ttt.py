@@ -177,7 +177,7 @@ class Ttt(Cell[State]):
         # Right after a boundary the model has been stepped and nothing is gathered: the same W − ρ·G.
         place = (state.clock[:, None] - 1) % (self.config.mini_batch or 1)
         q = self.query(x[:, None], state, place)
-        factor = self.place_factor(place)[:, None, :, None]
+        factor = self.factors(place.device)[place][:, None, :, None]
         now = states.map(lambda w, g: w - factor * g, state.model, state.gradient)
         return self.merge(self.predict(now, q), x)[:, 0]
 
@@ -195,11 +195,10 @@ class Ttt(Cell[State]):
         if self.config.mini_batch is None:
             return State(model, gathered, clock)
         boundary = (clock % self.config.mini_batch == 0)[:, None, None, None]
-        return State(*self.step(model, gathered, boundary), clock)
+        return State(*self.step(model, gathered, boundary, self.factors(clock.device)[-1]), clock)
 
-    def step(self, model: Model, gathered: Model, boundary: Tensor) -> tuple[Model, Model]:
-        """W − ρ·G and nothing where `boundary` (B 1 1 1) is true, W and G elsewhere."""
-        last = self.place_factor(torch.full_like(boundary, (self.config.mini_batch or 1) - 1, dtype=torch.int64))
+    def step(self, model: Model, gathered: Model, boundary: Tensor, last: Tensor) -> tuple[Model, Model]:
+        """W − ρ·G and nothing where `boundary` (B 1 1 1) is true, W and G elsewhere; `last` is ρ at a boundary."""
         return (
             states.map(lambda w, g: torch.where(boundary, w - last * g, w), model, gathered),
             states.map(lambda g: g.masked_fill(boundary, 0), gathered),
@@ -272,12 +271,14 @@ class Ttt(Cell[State]):
         y = rearrange(y, "b h t d -> b t (h d)").to(x.dtype)
         return self.out(self.out_norm(y) if self.config.out_norm else y)
 
-    def place_factor(self, place: Tensor) -> Tensor:
-        """ρ for places in the mini-batch (any shape)."""
+    def factors(self, device: torch.device) -> Tensor:
+        """ρ for each place in the mini-batch."""
+        size = self.config.mini_batch or 1
         if not self.config.average or self.config.mini_batch is None:
-            return torch.ones_like(place, dtype=torch.promote_types(self.out.weight.dtype, torch.float32))
-        places = torch.arange(1, self.config.mini_batch + 1, device=place.device, dtype=self.place_offset.dtype)
-        return (1 / places + self.place_offset).clamp(min=0)[place]
+            dtype = torch.promote_types(self.out.weight.dtype, torch.float32)
+            return torch.ones(size, device=device, dtype=dtype)
+        places = torch.arange(1, size + 1, device=device, dtype=self.place_offset.dtype)
+        return (1 / places + self.place_offset).clamp(min=0)
 
     # The fast form
 
@@ -296,6 +297,7 @@ class Ttt(Cell[State]):
         k, v, rate = self.see(laid, state, place)
         q = self.query(laid, state, place)
         rate = rate * filled[:, None, :, None]
+        factors = self.factors(x.device)
         model, gathered, outputs = state.model, state.gradient, []
         for i in range(count):
             here = slice(i * batch, (i + 1) * batch)
@@ -303,10 +305,17 @@ class Ttt(Cell[State]):
             full = ((offset + steps) >= (i + 1) * batch)[:, None, None, None]
             if torch.is_grad_enabled() and len(model.weights) > 1:  # the hidden layer is wide: keep none of it
                 y, model, gathered = checkpoint(
-                    self.mini_batch, model, gathered, *part, full, use_reentrant=False, preserve_rng_state=False
+                    self.mini_batch,
+                    model,
+                    gathered,
+                    *part,
+                    full,
+                    factors,
+                    use_reentrant=False,
+                    preserve_rng_state=False,
                 )
             else:
-                y, model, gathered = self.mini_batch(model, gathered, *part, full)
+                y, model, gathered = self.mini_batch(model, gathered, *part, full, factors)
             outputs.append(y)
         y = torch.cat(outputs, dim=2)
         at = (offset[:, None] + torch.arange(steps, device=x.device))[:, None, :, None]
@@ -314,16 +323,24 @@ class Ttt(Cell[State]):
         return self.merge(y, x), State(model, gathered, state.clock + steps)
 
     def mini_batch(
-        self, model: Model, gathered: Model, q: Tensor, k: Tensor, v: Tensor, rate: Tensor, full: Tensor
+        self,
+        model: Model,
+        gathered: Model,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        rate: Tensor,
+        full: Tensor,
+        factors: Tensor,
     ) -> tuple[Tensor, Model, Model]:
-        """The dual form: every step of one mini-batch at once. q, k, v: B H b d; full: B 1 1 1.
+        """The dual form: every step of one mini-batch at once. q, k, v: B H b d; full: B 1 1 1; factors: b or 1.
 
         W_t = W − ρ_t (G + Σ_{s≤t} η_s x_sᵀ g_s), so q_t W_t needs no W_t: it is q_t (W − ρ_t G) minus
         attention from q_t to the earlier x_s with values η_s g_s.
         """
         inputs, slopes = self.backward(model, k, v)
         slopes = [slope * rate for slope in slopes]
-        factor = self.place_factor(torch.arange(q.shape[2], device=q.device))[:, None]  # b 1
+        factor = factors[:, None]  # b 1
         z = q
         for i, (x, slope) in enumerate(zip(inputs, slopes, strict=True)):
             seen = gelu(z, approximate="tanh") if i else q
@@ -336,7 +353,7 @@ class Ttt(Cell[State]):
         )
         if self.config.mini_batch is None:
             return self.close(q, z), model, total
-        return self.close(q, z), *self.step(model, total, full)
+        return self.close(q, z), *self.step(model, total, full, factors[-1])
 
     def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
         """The inner `loss` (B H) at the current weights, and the inner `rate` (B H)."""

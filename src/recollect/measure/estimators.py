@@ -9,12 +9,15 @@ from ..core import bptt
 from ..core.bptt import BpttName
 
 
+GROUPS = 10
+
+
 class Estimate(NamedTuple):
     """Of one estimator, relative to the squared length of the mean full gradient."""
 
     bias: float  # ‖mean of (estimate − full)‖², less what the noise of that mean adds to it on average
     variance: float  # mean of ‖estimate − its mean‖² over batches and draws
-    error: float  # standard error of the bias, from halves of the batches
+    error: float  # standard error of the bias, from groups of batches
     slope: float  # mean cosine to the full gradient of the same batch
 
 
@@ -38,11 +41,11 @@ def compare(
                 rows.append(gradient(model, x, y, bptt.plan(kind, x.shape[1], segment, cut, noise)))
         estimates = torch.stack(rows)
         away = estimates - full.repeat_interleave(count, dim=0)
-        halves = [squared_mean(part) / scale for part in (away[: len(away) // 2], away[len(away) // 2 :])]
+        parts = torch.stack([squared_mean(part) / scale for part in away.tensor_split(GROUPS)])
         found[kind] = Estimate(
             bias=float(squared_mean(away) / scale),
             variance=float(estimates.var(dim=0).sum() / scale),
-            error=float(torch.stack(halves).std() / 2**0.5),
+            error=float(parts.std() / GROUPS**0.5),
             slope=float(torch.cosine_similarity(estimates, full.repeat_interleave(count, dim=0)).mean()),
         )
     return found
