@@ -1,12 +1,14 @@
 """Train recipes side by side and collect their rows: python -m recipes.run JOB… --out DIR [--parallel 8]
 
-A JOB is RECIPE[:SEED[:key=value,…]], such as tinyshakespeare-lstm:0:dropout=0.4,steps=3000. Small trainings are bound
-by launches, so many share one GPU. Rows go to DIR/rows.jsonl as the jobs end.
+A JOB is TASK/RECIPE[:SEED[:key=value,…]], such as text/tinyshakespeare-lstm:0:dropout=0.4,steps=3000, with the folder
+of the recipe as its task. Small trainings are bound by launches, so many share one GPU. Rows go to DIR/rows.jsonl as
+the jobs end.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,7 +23,7 @@ def main() -> int:
     parser.add_argument("--out", required=True)
     parser.add_argument("--parallel", type=int, default=8)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--rules", default="windows,stateful")
+    parser.add_argument("--rules", default="windows,stateful", help="of text")
     parser.add_argument("--split", default="valid")
     parser.add_argument("--limit", type=float, default=540, help="seconds after which jobs that still run are stopped")
     options = parser.parse_args()
@@ -49,12 +51,13 @@ def main() -> int:
 
 
 def folder(job: str, out: Path) -> Path:
-    return out / "runs" / job.replace(":", "-").replace(",", "-").replace("=", "_")
+    return out / "runs" / re.sub(r"[:,/]", "-", job).replace("=", "_")
 
 
 def start(job: str, out: Path, device: str) -> subprocess.Popen:
     recipe, seed, changes = [*job.split(":"), "0", ""][:3]
-    command = [sys.executable, "-m", "recollect.cli", "train", "text", "--recipe", str(HERE / f"{recipe}.json")]
+    task = recipe.partition("/")[0]
+    command = [sys.executable, "-m", "recollect.cli", "train", task, "--recipe", str(HERE / f"{recipe}.json")]
     command += ["--seed", seed, "--device", device, "--out", str(folder(job, out))]
     for change in filter(None, changes.split(",")):
         command += ["--set", change]
@@ -73,18 +76,19 @@ def report(job: str, code: int, out: Path, options: argparse.Namespace, seconds:
     device = options.device if options.device != "auto" else "cuda"
     try:
         run = str(folder(job, out))
-        row = job_of(run).result(run, split=options.split, device=device, rules=options.rules.split(","))
+        rules = {"rules": options.rules.split(",")} if job.startswith("text/") else {}
+        row = job_of(run).result(run, split=options.split, device=device, **rules)
         row["recipe"] = job
     except Exception as error:
         print(f"{seconds:6.0f}s {job} trained, but its row failed: {error!r}", flush=True)
         return
     with (out / "rows.jsonl").open("a") as file:
         file.write(json.dumps(row) + "\n")
-    figures = "  ".join(f"{rule} {found['nats_per_token']:.4f}" for rule, found in row["rules"].items())
+    metric = row["metric"]
     best = min(row["curve"], key=lambda point: point[1])
     print(
-        f"{seconds:6.0f}s {job}  {figures}  ppl {row['rules'][options.rules.split(',')[0]]['perplexity']:.2f}  "
-        f"params {row['params']:,}  best at step {best[0]}  {row['seconds'] or 0:.0f} s of training",
+        f"{seconds:6.0f}s {job}  {metric['name']} {metric['value']:.4f} ({metric['rule']})  params {row['params']:,}  "
+        f"best at step {best[0]}  {row['seconds'] or 0:.0f} s of training",
         flush=True,
     )
 

@@ -117,7 +117,7 @@ def train(
         "data": tuple(data or cooked.data),
         "valid": tuple(valid or ()),
         "tokenizer": tokenizer or cooked.tokenizer,
-        "pair": pair,
+        "pair": pair or cooked.pair,
         "target": tuple(target or ()),
         "time": time,
     }
@@ -206,9 +206,10 @@ def translate(
 ) -> None:
     """Translate lines from stdin to stdout, or as you type them. Empty lines stay empty; order and number are kept."""
     import json as jsons
+    from contextlib import nullcontext
 
     from .decode import pharaoh
-    from .decode.translate import lines
+    from .decode.translate import lines, one_line
     from .measure.alignment import align
     from .report import alignment as drawing
     from .report import figure
@@ -222,33 +223,32 @@ def translate(
     given |= {"coverage": coverage, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     search = used.run.task.search(nbest=nbest, **{name: value for name, value in given.items() if value is not None})
     live = sys.stdin.isatty()
-    pairs = open(alignment_text, "w", encoding="utf-8") if alignment_text else None  # noqa: SIM115
     together = 1 if live else 1024
-    for number, (line, ids, found) in enumerate(
-        lines(used.model, source, target, _lines(live), search, together=together), 1
-    ):
-        texts = [target.decode(hypothesis.tokens) for hypothesis in found]
-        if found and (alignment or pairs):
-            aligned = align(used, ids, found[0], layer=layer, head=head)
-            if alignment:
-                place = _numbered(alignment, number)
-                drawing.draw(aligned.weights.tolist(), aligned.source, aligned.target, place, aligned.kind)
+    with open(alignment_text, "w", encoding="utf-8") if alignment_text else nullcontext() as pairs:
+        for number, (line, ids, found) in enumerate(
+            lines(used.model, source, target, _lines(live), search, together=together), 1
+        ):
+            texts = [one_line(target.decode(hypothesis.tokens)) for hypothesis in found]
+            if found and (alignment or pairs):
+                aligned = align(used, ids, found[0], layer=layer, head=head)
+                if alignment:
+                    place = _numbered(alignment, number)
+                    drawing.draw(aligned.weights.tolist(), aligned.source, aligned.target, place, aligned.kind)
+                if pairs:
+                    pairs.write(pharaoh.line(aligned.pairs))
             if pairs:
-                pairs.write(pharaoh.line(aligned.pairs))
-        if pairs:
-            pairs.write("\n")
-        if json:
-            best = [
-                {"text": text, "score": h.score, "finished": h.finished} for text, h in zip(texts, found, strict=True)
-            ]
-            print(jsons.dumps({"line": number, "source": line, "best": best}, ensure_ascii=False), flush=live)
-        elif nbest == 1:
-            print(texts[0] if texts else "", flush=live)
-        else:
-            for text, hypothesis in zip(texts, found, strict=True):
-                print(f"{number}\t{hypothesis.score:.4f}\t{text}", flush=live)
-    if pairs:
-        pairs.close()
+                pairs.write("\n")
+            if json:
+                best = [
+                    {"text": text, "score": h.score, "finished": h.finished}
+                    for text, h in zip(texts, found, strict=True)
+                ]
+                print(jsons.dumps({"line": number, "source": line, "best": best}, ensure_ascii=False), flush=live)
+            elif nbest == 1:
+                print(texts[0] if texts else "", flush=live)
+            else:
+                for text, hypothesis in zip(texts, found, strict=True):
+                    print(f"{number}\t{hypothesis.score:.4f}\t{text}", flush=live)
 
 
 def _numbered(path: str, number: int) -> str:

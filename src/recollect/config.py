@@ -77,6 +77,7 @@ class Recipe:
     about: str = ""
     data: tuple[str, ...] = ()
     tokenizer: str | None = None
+    pair: str | None = None
     model: str | None = None
     params: str | None = None
     settings: dict[str, str] = field(default_factory=dict)

@@ -32,9 +32,14 @@ def test_every_row_says_where_it_comes_from():
 
 def test_every_recipe_reads():
     from recollect.config import read_recipe
-    from recollect.train.text import JOB
+    from recollect.train.jobs import JOBS
 
-    for path in (ROOT / "recipes").glob("*.json"):
+    found = list((ROOT / "recipes").glob("*/*.json"))
+    assert len(found) > 10
+    for path in found:
         recipe = read_recipe(str(path))
         assert recipe.about
-        JOB.configure(recipe.settings, model=recipe.model, data=recipe.data, valid=(), tokenizer=recipe.tokenizer)
+        given = {"data": recipe.data, "tokenizer": recipe.tokenizer, "pair": recipe.pair}
+        JOBS[path.parent.name].configure(
+            recipe.settings, model=recipe.model, **{name: value for name, value in given.items() if value}
+        )
