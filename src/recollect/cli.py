@@ -53,7 +53,9 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="key=value: any oth
 
 @app.command(epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]")
 def train(
-    task: Annotated[str, typer.Argument(help="The task: text, translation.")],
+    task: Annotated[
+        str, typer.Argument(help="text, translation, series, labels, ratings, copy, adding, recall, parity, gap.")
+    ],
     recipe: Annotated[str | None, typer.Option(help="A recipe file; flags go before what it says.")] = None,
     data: Data = None,
     valid: Annotated[list[str] | None, typer.Option(help="Validation text (default: the end of the data).")] = None,
@@ -61,9 +63,11 @@ def train(
     pair: Annotated[str | None, typer.Option(help="Of translation: the languages, such as en-de.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Of series: a column to forecast; may be repeated.")] = None,
     time: Annotated[str | None, typer.Option(help="Of series: the column that holds the time.")] = None,
+    lookback: Annotated[int | None, typer.Option(help="Of series: points that are seen.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Of series: points ahead.")] = None,
     vocab: Annotated[str | None, typer.Option(help="Vocabulary size, for words and bpe.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="A name out of the lineage, ngram or mixture (default: transformer).")
+        str | None, typer.Option(help="A name out of the lineage; for text also ngram and mixture.")
     ] = None,
     width: Annotated[int | None, typer.Option(help="Width of the layers.")] = None,
     layers: Annotated[int | None, typer.Option(help="How many layers.")] = None,
@@ -109,7 +113,7 @@ def train(
         return
     given = {
         "width": width, "layers": layers, "steps": steps, "tokens": tokens, "seconds": seconds, "batch": batch,
-        "context": context, "lr": lr, "seed": seed, "vocab": vocab,
+        "context": context, "lr": lr, "seed": seed, "vocab": vocab, "lookback": lookback, "horizon": horizon,
     }  # fmt: skip
     flags = {name: str(value) for name, value in given.items() if value is not None}
     texts = cooked.settings | flags | edge.split(settings or [])
@@ -128,10 +132,16 @@ def train(
     _report(out, found, job.headline(found), json)
 
 
+EvalData = Annotated[
+    list[str] | None,
+    typer.Option(help="Other data than the run's own; of a test of memory a dial, such as distance=200."),
+]
+
+
 @app.command("eval", epilog="Example: [bold]recollect eval runs/text-lstm-0 --rule stateful[/bold]")
 def evaluate(
     run: Run,
-    data: Data = None,
+    data: EvalData = None,
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "valid",
     rule: Annotated[str | None, typer.Option(help="Of text: windows, stateful, sliding or all.")] = None,
     device: Device = "auto",
@@ -285,6 +295,67 @@ def _lines(live: bool) -> Any:
         if not live and time.monotonic() - last > 5:
             last = time.monotonic()
             print(f"{number:,} lines read, {number / (last - began):,.0f} a second", file=sys.stderr, flush=True)
+
+
+@app.command(epilog="Example: [bold]recollect classify runs/labels-gru-0 < lines.txt[/bold]")
+def classify(
+    run: Run,
+    files: Annotated[list[str] | None, typer.Argument(help="Text files, a row a line (default: stdin).")] = None,
+    batch: Annotated[int, typer.Option(help="Rows of a batch.")] = 256,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Label lines: label, a tab, its probability. An empty line stays empty."""
+    import json as jsons
+    from itertools import chain
+    from pathlib import Path
+
+    from .data import labels as sets
+    from .train import labels as job
+
+    used = job.JOB.load(run, _device(device))
+    given = chain.from_iterable((line for _, line in sets.lines(Path(name))) for name in files or ())
+    for answer in job.classify(used, given if files else _lines(sys.stdin.isatty()), batch=batch):
+        if json:
+            print("null" if answer is None else jsons.dumps(answer._asdict(), ensure_ascii=False))
+        else:
+            print("" if answer is None else f"{answer.label}\t{answer.probability:.4f}")
+
+
+@app.command(epilog="Example: [bold]recollect forecast runs/series-gru-0 load.csv --plot load.svg > ahead.csv[/bold]")
+def forecast(
+    run: Run,
+    file: Annotated[str, typer.Argument(help="A CSV file with the columns of the run, or a known set.")],
+    horizon: Annotated[int | None, typer.Option(help="Points ahead (default: the run's own horizon).")] = None,
+    fill: Annotated[bool, typer.Option("--fill", help="Fill the gaps inside instead of looking ahead.")] = False,
+    plot: Annotated[str | None, typer.Option(help="Draw history and forecast into a .png, .svg or .pdf.")] = None,
+    out: Annotated[str | None, typer.Option(help="Write the CSV there (default: stdout).")] = None,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
+    json: Json = False,
+) -> None:
+    """What follows the end of a table, with intervals: CSV of time, series, mean, lower, upper, how."""
+    import csv
+    from contextlib import nullcontext
+
+    from .train import series
+
+    used = series.JOB.load(run, _device(device))
+    table = series.open_file(used, file, data_dir)
+    rows = list(series.fill(used, table) if fill else series.forecast(used, table, horizon))
+    if json:
+        _print_json([row._asdict() for row in rows])
+    else:
+        with open(out, "w", newline="", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
+            writer = csv.writer(target, lineterminator="\n")
+            writer.writerow(series.Row._fields)
+            writer.writerows(rows)  # what is not known is an empty cell
+    if plot:
+        from .report.series import plot as draw
+
+        shown = series.history(table, max(3 * used.run.task.horizon, used.run.task.lookback))
+        for note in draw(shown, rows, plot):
+            print(f"note: {note}", file=sys.stderr)
 
 
 @app.command(epilog="Example: [bold]recollect verify runs/text-lstm-0[/bold]")

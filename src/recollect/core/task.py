@@ -20,6 +20,7 @@ class Task(Protocol):
     """What the training loop, the race and the instruments need to know of a job."""
 
     name: str
+    in_nats: bool  # whether the loss is −log p, so that its exponential is a perplexity
     metric: str  # the key of `evaluate` that chooses the best checkpoint; smaller is better
 
     @property

@@ -282,7 +282,7 @@ def find(
         raise DataError(f"expected a folder of data, found none at {own}; see --data-dir and RECOLLECT_DATA")
     folders = [Path(own).expanduser()] if own else []
     folders.append(cache_folder(cache))
-    return {split: [_find(file, folders) for file in files] for split, files in wanted.items()}
+    return {split: [locate(file, folders) for file in files] for split, files in wanted.items()}
 
 
 def _wanted(found: KnownSet, languages: Sequence[str] | None) -> dict[str, tuple[KnownFile, ...]]:
@@ -311,7 +311,7 @@ def _wanted(found: KnownSet, languages: Sequence[str] | None) -> dict[str, tuple
     }
 
 
-def _find(file: KnownFile, folders: list[Path]) -> Path:
+def locate(file: KnownFile, folders: list[Path]) -> Path:
     for folder in folders:
         for place in file.places:
             path = folder / place

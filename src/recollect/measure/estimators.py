@@ -8,7 +8,6 @@ from torch import Tensor
 from ..core import bptt
 from ..core.bptt import BpttName
 
-
 GROUPS = 10
 
 

@@ -75,9 +75,7 @@ class Bag(Layer[State]):
 
     def check(self, x: Tensor, state: State | None) -> None:
         if x.dim() != 2 or x.is_floating_point() or x.shape[1] == 0:
-            raise ContractError(
-                f"bag: expected tokens of shape (batch, steps ≥ 1), found {x.dtype} {tuple(x.shape)}"
-            )
+            raise ContractError(f"bag: expected tokens of shape (batch, steps ≥ 1), found {x.dtype} {tuple(x.shape)}")
         if state is not None:
             check_state(self, state, len(x))
 

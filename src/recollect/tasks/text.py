@@ -71,6 +71,7 @@ class TextTask:
     """A corpus to predict."""
 
     name = "text"
+    in_nats = True
     metric = "nats_per_token"
 
     def __init__(self, config: Config, corpus: Corpus, device: torch.device | str = "cpu", seed: int = 0) -> None:

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.task import Loss
-from ..data.parallel import Pairs, Parallel, batches_by_tokens, batches_from
+from ..data.parallel import SPLITS, Pairs, Parallel, batches_by_tokens, batches_from
 from ..data.text import DataError
 from ..decode.beam import Config as Search
 from ..decode.translate import hypotheses, pad
@@ -75,6 +75,7 @@ class TranslationTask:
 
     name = "translation"
     repeats = True
+    in_nats = True
 
     def __init__(self, config: Config, data: Parallel, device: torch.device | str = "cpu", seed: int = 0) -> None:
         self.config, self.data, self.seed = config, data, seed
@@ -82,7 +83,7 @@ class TranslationTask:
         self.metric = "nats_per_token" if config.choose == "nats" else "minus_bleu"
 
     def pairs(self, split: str) -> Pairs:
-        found = getattr(self.data, split, None)
+        found = getattr(self.data, split) if split in SPLITS else None
         if found is None:
             raise DataError(f"{self.data.name}: expected a {split} part, found none")
         return found
@@ -191,7 +192,7 @@ class TranslationTask:
         lowered = bleu.bleu(prepared, [target.prepared(line) for line in wanted], tokenizer=how, lower=True)
         cased = bleu.bleu(plain, wanted, tokenizer=language)
         characters = bleu.chrf(plain, wanted)
-        words = [len(text.split()) for text, _ in zip(pairs.texts("source"), range(count), strict=False)]
+        words = [bleu.length(text) for text, _ in zip(pairs.texts("source"), range(count), strict=False)]
         exact = [mine == target.decode(pairs.target_of(i)) for i, mine in enumerate(plain)]
         return {
             "bleu": lowered["bleu"],

@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from ..layers import known
-from . import text, translation
+from . import labels, memory, ratings, series, text, translation
 from .folder import RunError, RunFolder
 from .job import Job
 
-JOBS: dict[str, Job[Any, Any]] = {job.name: job for job in (text.JOB, translation.JOB)}
+JOBS: dict[str, Job[Any, Any]] = {
+    job.name: job for job in (text.JOB, translation.JOB, series.JOB, labels.JOB, ratings.JOB, *memory.JOBS)
+}
 
 
 def job_of(path: str | Path) -> Job[Any, Any]:

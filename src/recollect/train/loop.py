@@ -222,7 +222,7 @@ class Trainer:
             fields = {
                 "step": f"{spent.step:,}" + (f"/{total:,}" if total else ""),
                 "loss": f"{loss:.4f}",
-                "perplexity": f"{math.exp(min(loss, 50)):.2f}",
+                **({"perplexity": f"{math.exp(min(loss, 50)):.2f}"} if self.task.in_nats else {}),
                 "tokens/s": f"{speed:,.0f}",
                 "memory": f"{used / 2**20:,.0f} MB",
             }

@@ -1,0 +1,412 @@
+"""The job of forecasting: a series from a table, any layer of the lineage, and its runs put to use on other files."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..core import laws
+from ..core.contract import ContractError, Memory, check_settings
+from ..data import series as data_series
+from ..data.series import FillName, HeaderName, Scaler, Series, Table
+from ..data.text import DataError
+from ..layers import LAYERS
+from ..models import forecaster
+from ..models.body import KINDS
+from ..models.forecaster import Forecaster, Stepper
+from ..tasks import series
+from ..tasks.series import SeriesTask, marks
+from . import checkpoint
+from .folder import RunError, RunFolder
+from .job import Job, Run, Used, told
+from .progress import Progress
+
+MODELS = tuple(KINDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the numbers are: a CSV file, or a known set's name (none: the noisy sine), and how they are read.
+
+    `target` are the columns to forecast (none: all but the time); `fill` says what is done about missing values inside;
+    with `even` uneven time steps are refused; `period` is the season's (none: estimated); `draw` that of a made series.
+    `whole` makes all of the file every part.
+    """
+
+    data: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    time: str | None = None
+    header: HeaderName = "auto"
+    fill: FillName = "linear"
+    even: bool = False
+    period: int | None = None
+    valid_share: float = 0.1
+    test_share: float = 0.2
+    draw: int = 0
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        check_settings(self, least={"draw": 0})
+        for name in ("data", "target"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
+                raise ContractError(f"series: expected {name} to be names, found {value!r}")
+        if len(self.data) > 1:
+            raise ContractError(f"series: expected one file or known set, found {len(self.data)}: {self.data}")
+        if self.time is not None and not isinstance(self.time, str):
+            raise ContractError(f"series: expected time to be the name of a column, found {self.time!r}")
+        shares = (self.valid_share, self.test_share)
+        if not all(0 < share < 1 for share in shares) or sum(shares) >= 1:
+            raise ContractError(f"series: expected shares above 0 that leave some to train on, found {shares}")
+
+    @property
+    def source(self) -> str:
+        return self.data[0] if self.data else "sine"
+
+    def load(self, data_dir: str | None = None, scaler: Scaler | None = None) -> Series:
+        settings = asdict(self)
+        del settings["data"]
+        return data_series.load(self.source, **settings, data_dir=data_dir, scaler=scaler)
+
+    def anchored(self) -> "DataConfig":
+        """The same file by its full name, so that a run can be gone on with from another folder."""
+        if not self.data or self.source in data_series.NAMES or not Path(self.source).exists():
+            return self
+        return replace(self, data=(str(Path(self.source).absolute()),))
+
+
+class SeriesJob(Job[Series, Scaler]):
+    """Forecasting."""
+
+    name = "series"
+    models = MODELS
+    default = "gru"
+    data_config = DataConfig
+    task_config = series.Config
+
+    def homes(self, model: str) -> dict[str, type]:
+        return {"model": forecaster.Config, "layer": LAYERS[KINDS[model].layer]}
+
+    def read(self, config: DataConfig, data_dir: str | None, kept: Scaler | None = None) -> Series:
+        return config.load(data_dir, kept)
+
+    def keep(self, data: Series) -> Scaler:
+        return data.scaler
+
+    def save(self, kept: Scaler, folder: Path) -> None:
+        kept.save(folder / "scaler.json")
+
+    def recall(self, folder: Path) -> Scaler:
+        path = folder / "scaler.json"
+        if not path.exists():
+            raise RunError(f"{path}: expected this file in the run folder, found none")
+        return Scaler.load(path)
+
+    def describe(self, data: Series) -> dict[str, Any]:
+        counts = {split: stop - start for split, (start, stop) in data.splits.items()}
+        about = {"columns": list(data.columns), "period": data.scaler.period}
+        return {"name": data.name, "fingerprint": data.fingerprint} | counts | about | {"notes": data.notes}
+
+    def greet(self, data: Series) -> str:
+        start, stop = data.splits["train"]
+        columns = f"{len(data.columns)} series" if len(data.columns) > 1 else f"the series {next(iter(data.columns))!r}"
+        return f"{stop - start:,} training rows of {columns} of {data.name}, period {data.scaler.period}"
+
+    def resolve(self, run: Run, data: Series, params: int | None) -> Run:
+        settings = dict(run.model)
+        name = settings.pop("name")
+        settings |= {"series": len(data.columns), "lookback": run.task.lookback, "horizon": run.task.horizon}
+        config = forecaster.Config(model=name, **settings)
+        if params is not None:
+            if name == "ar":
+                raise ContractError("params: an autoregression has as many as its look-back asks for; set --lookback")
+            config = config.sized(params, f"{name} with a horizon of {config.horizon}")
+        if run.task.fit == "solve" and not _solvable(config, run.task, forced=True):
+            raise ContractError(f"series: fit=solve needs one layer of ar without quantiles, found {name}")
+        full = asdict(config)
+        full.pop("model")
+        return replace(run, data=run.data.anchored(), model={"name": name} | full)
+
+    def build(self, settings: dict[str, Any], kept: Scaler, inside: tuple[Path, ...] = ()) -> nn.Module:
+        settings = dict(settings)
+        name = settings.pop("name", None)
+        if name not in MODELS:
+            raise ContractError(f"model: expected one of {', '.join(MODELS)}, found {name!r}")
+        try:
+            found = forecaster.Config(model=name, **settings).build()
+        except (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
+            raise told(name, error) from error
+        if found.config.series != len(kept.columns):
+            raise ContractError(
+                f"model: expected {len(kept.columns)} series as the scaler has, found {found.config.series}"
+            )
+        return found
+
+    def task(self, run: Run, data: Series, device: str) -> SeriesTask:
+        return SeriesTask(run.task, data, device)
+
+    def figures(self, model: nn.Module, task: SeriesTask, split: str, **options: Any) -> dict[str, Any]:
+        found = task.evaluate(model, split)
+        rivals = task.rivals(split)
+        return {
+            "metric": {"name": task.metric, "value": found[task.metric], "rule": found["rule"]},
+            "figures": found,
+            "baselines": {name: rival[task.metric] for name, rival in rivals.items()},
+            "rivals": rivals,
+            # a thousandth less is a tie
+            "better": [name for name, rival in rivals.items() if rival[task.metric] < 0.999 * found[task.metric]],
+        }
+
+    def example(self, model: Any, kept: Scaler) -> tuple[Tensor, Memory | None]:
+        memory = model.memory
+        if not isinstance(memory, Stepper):
+            raise RunError(
+                "expected a forecaster that goes step by step, found attention=full, which sees all of its past at "
+                "once; the laws bind attention=causal"
+            )
+        generator = torch.Generator().manual_seed(0)
+        steps = max(4, min(12, model.config.steps))
+        return torch.randn(3, steps, memory.dim, generator=generator, dtype=torch.float64), None
+
+    def verify(self, path: str) -> dict[str, float]:
+        """The laws on the trained memory of a run: that is what goes step by step."""
+        used = self.load(path)
+        x, memory = self.example(used.model, used.kept)
+        return laws.check(used.model.memory.double(), x, memory)
+
+    def state_bytes(self, model: Any, run: Run) -> int:
+        return model.cost(1, run.task.lookback).state_bytes
+
+    def table(self, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        figures = found["figures"]
+        names = ["mse", "mae", "mase", "mse_raw", "mae_raw"] + (["coverage"] if "coverage" in figures else [])
+        rows = [[str(h), *(_short(own[n]) for n in names)] for h, own in figures["by_horizon"].items()]
+        rows.append(["all", *(_short(figures[n]) for n in names)])
+        metric = found["metric"]["name"]
+        below = [
+            figures["rule"],
+            f"without learning, {metric}: " + "  ".join(f"{n} {v:.4f}" for n, v in found["baselines"].items()),
+        ]
+        if found["better"]:
+            below.append(f"better than this model: {', '.join(found['better'])}")
+        if "coverage" in figures:
+            below.append(f"intervals meant to hold {figures['level']:.0%} held {figures['coverage']:.1%}")
+        return ("horizon", *names), rows, below
+
+    def headline(self, found: dict[str, Any]) -> str:
+        held = f", {found['level']:.0%} intervals held {found['coverage']:.1%}" if "coverage" in found else ""
+        errors = ", ".join(f"{name} {_short(found[name])}" for name in ("mse", "mae", "mase"))
+        return f"validation {errors}{held} ({found['rule']})"
+
+    def elsewhere(self, config: DataConfig, data: Sequence[str]) -> DataConfig:
+        """All of another series is the part that is measured."""
+        return replace(config, data=tuple(data), whole=True)
+
+    def fit(
+        self, task: Any, model: nn.Module, run: Run, folder: RunFolder, device: str, progress: Progress, again: bool
+    ) -> dict[str, Any]:
+        assert isinstance(model, Forecaster)
+        if _solvable(model.config, run.task):
+            folder.cut_metrics(0)
+            model.to(device).eval()
+            task.solve(model)
+            progress.say("solved by least squares")
+            note: dict[str, Any] = {}
+        else:
+            super().fit(task, model, run, folder, device, progress, again)
+            _, note = checkpoint.read_tensors(folder.model_path)
+        if model.config.intervals == "residual":
+            model.spread.copy_(task.reach(model, "valid"))
+        checkpoint.write_tensors(folder.model_path, checkpoint.weights(model), note)
+        found = task.evaluate(model, "valid")
+        if not note:
+            folder.log({"step": 1, "tokens": len(task.origins("train")), "valid": found[task.metric]})
+        return found
+
+
+def _solvable(config: forecaster.Config, task: series.Config, forced: bool = False) -> bool:
+    if config.model != "ar" or config.layers != 1 or config.intervals == "quantile" or task.fit == "steps":
+        return False
+    return forced or task.fit == "solve" or task.loss == "mse"
+
+
+def _short(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+JOB = SeriesJob()
+
+
+# ------------------------------------------------------------------------------------------------ a run in use
+
+
+class Row(NamedTuple):
+    """A value that nobody measured."""
+
+    time: str
+    series: str
+    mean: float
+    lower: float | None
+    upper: float | None
+    how: str = "extrapolated"  # or "interpolated": what lies after it was measured
+
+
+class Point(NamedTuple):
+    """A value that was measured."""
+
+    time: str
+    series: str
+    value: float
+
+
+def open_file(used: Used[Scaler], file: str, data_dir: str | None = None) -> Table:
+    """A file with the columns that a run was trained on."""
+    config = used.run.data
+    table = data_series.open_table(
+        file, target=used.kept.columns, time=config.time, header=config.header, draw=config.draw, data_dir=data_dir
+    )
+    if table.columns != used.kept.columns:
+        raise DataError(
+            f"{file}: expected the columns of the run ({', '.join(used.kept.columns)}), "
+            f"found {', '.join(table.columns)}"
+        )
+    return table
+
+
+def history(table: Table, last: int | None = None) -> list[Point]:
+    """The measured values of a table's last rows, to be drawn."""
+    first = 0 if last is None else max(0, len(table.values) - last)
+    return [
+        Point(table.times.texts[i], column, float(table.values[i, c]))
+        for c, column in enumerate(table.columns)
+        for i in range(first, len(table.values))
+        if not np.isnan(table.values[i, c])
+    ]
+
+
+def forecast(
+    used: Used[Scaler], file: str | Table, horizon: int | None = None, *, data_dir: str | None = None
+) -> Iterator[Row]:
+    """What follows a file's last row, series by series; gaps inside its look-back are closed by lines."""
+    table = file if isinstance(file, Table) else open_file(used, file, data_dir)
+    if horizon is not None and horizon < 1:
+        raise DataError(f"forecast: expected a horizon of at least 1, found {horizon}")
+    table, _ = data_series.trim(table)
+    values, _ = data_series.close_gaps(table, "linear")
+    lookback: int = used.run.task.lookback
+    horizon = horizon or int(used.run.task.horizon)
+    if len(values) < lookback:
+        raise DataError(
+            f"{table.path}: expected at least {lookback:,} rows, the look-back of the run, found {len(values):,}; "
+            "give more rows"
+        )
+    times = table.times.after(horizon)
+    mean, lower, upper = _look(used, values[-lookback:], horizon)
+    for c, column in enumerate(table.columns):
+        for h, time in enumerate(times):
+            yield Row(time, column, float(mean[h, c]), _known(lower[h, c]), _known(upper[h, c]))
+
+
+def fill(used: Used[Scaler], file: str | Table, *, data_dir: str | None = None) -> Iterator[Row]:
+    """Every missing value of a file, in order of time.
+
+    Inside the data (interpolated) a forecast from before the gap is bent so that it meets what was measured after it,
+    its interval closing towards both ends; after a column's last value (extrapolated) it is the forecast alone. Where
+    too little lies before a gap a line is drawn between its ends, without an interval; before a column's first value
+    nothing can be said.
+    """
+    table = file if isinstance(file, Table) else open_file(used, file, data_dir)
+    missing = np.isnan(table.values)
+    if missing.all(axis=0).any():
+        column = table.columns[int(missing.all(axis=0).argmax())]
+        raise DataError(f"{table.path}: expected numbers in column {column!r}, found none")
+    known = _ends_held(table.values)
+    lookback = used.run.task.lookback
+    found: list[tuple[int, Row]] = []
+    for start, stop, c in sorted(_gaps(missing)):
+        if start == 0:
+            continue
+        length, inside = stop - start, stop < len(known)
+        how = "interpolated" if inside else "extrapolated"
+        lower = upper = np.full(length, np.nan)
+        if start >= lookback:
+            outlook = _look(used, known[start - lookback : start], length + inside)
+            mean, low, high = (part[:, c] for part in outlook)
+            if inside:
+                # the forecast misses what was measured next by so much: each point takes its share of that, and
+                # of its variance keeps what a bridge between two known ends has
+                share = np.arange(1, length + 1) / (length + 1)
+                bend = (known[stop, c] - mean[length]) * share
+                narrow = np.sqrt(1 - share)
+                lower = mean[:length] + bend - (mean - low)[:length] * narrow
+                upper = mean[:length] + bend + (high - mean)[:length] * narrow
+                mean = mean[:length] + bend
+            else:
+                lower, upper = low, high
+        elif inside:
+            mean = np.interp(np.arange(start, stop), [start - 1, stop], [known[start - 1, c], known[stop, c]])
+        else:
+            raise DataError(
+                f"{table.path}, column {table.columns[c]!r}: expected at least {lookback:,} rows, the look-back of the "
+                f"run, before row {table.rows[start]:,}, found {start:,}"
+            )
+        known[start:stop, c] = mean
+        for i in range(length):
+            row = Row(
+                table.times.texts[start + i],
+                table.columns[c],
+                float(mean[i]),
+                _known(lower[i]),
+                _known(upper[i]),
+                how,
+            )
+            found.append((start + i, row))
+    return iter(row for _, row in sorted(found, key=lambda pair: pair[0]))
+
+
+def _ends_held(values: np.ndarray) -> np.ndarray:
+    """The values with gaps held at the last one (and before the first at that): what other columns' windows see."""
+    values = values.copy()
+    for own in values.T:
+        at = np.flatnonzero(~np.isnan(own))
+        places = np.searchsorted(at, np.arange(len(own)), side="right") - 1
+        own[:] = own[at[places.clip(min=0)]]
+    return values
+
+
+def _gaps(missing: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """The runs of missing values: first row, the row after the last, column."""
+    for c, own in enumerate(missing.T):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], own, [False]]).astype(np.int8)))
+        for start, stop in edges.reshape(-1, 2):
+            yield int(start), int(stop), c
+
+
+@torch.no_grad()
+def _look(used: Used[Scaler], past: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The forecast of one window of raw values (L C) and its interval, raw: H C each."""
+    model = used.model
+    like = next(model.parameters())
+    x = torch.from_numpy(used.kept.shrink(past)).to(like)[None]
+    mean, lower, upper = (used.kept.stretch(part[0].double().cpu().numpy()) for part in model.look(x, horizon))
+    return mean, lower, upper
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def k_step(
+    used: Used[Scaler], ks: Sequence[int] = (), *, split: str = "test", data_dir: str | None = None
+) -> dict[str, Any]:
+    """The k-step-ahead curve of a run and its free-running error, on its own data."""
+    found = used.run.data.load(data_dir, used.kept)
+    device = str(next(used.model.parameters()).device)
+    task = SeriesTask(used.run.task, found, device)
+    start, stop = found.splits[split]
+    ks = tuple(ks) or tuple(k for k in marks(stop - start) if k < stop - start)
+    return {"k_step": series.k_step(used.model, task, ks, split), "free_run": series.free_run(used.model, task, split)}

@@ -1,0 +1,640 @@
+"""The tests of memory: each against a plain reading of its definition, and as runs like any other."""
+
+import json
+import math
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+import tiny
+from recollect import config as edge
+from recollect.config import SettingError
+from recollect.core.contract import ContractError
+from recollect.data import memory as tests
+from recollect.data.text import DataError
+from recollect.models import classifier
+from recollect.models.body import KINDS
+from recollect.models.size import parameters
+from recollect.tasks import memory
+from recollect.train import memory as jobs
+from recollect.train.folder import RunError, RunFolder
+from recollect.train.loop import Trainer
+
+JOBS = {job.name: job for job in jobs.JOBS}
+SMALL = {
+    "copy": {"distance": 5, "load": 3},
+    "adding": {"length": 8},
+    "recall": {"length": 16, "load": 3, "vocab": 20},
+    "parity": {"length": 8},
+    "gap": {"distance": 12},
+}
+HEADED = tiny.HEADED
+
+
+def small(kind, **settings):
+    return tests.TESTS[kind](**SMALL[kind] | settings)
+
+
+def drawn(test, rows=200, part="train", seed=0, number=0):
+    """Rows as plain Python lists: x, at, y of each."""
+    return list(zip(*(array.tolist() for array in test.batch(part, seed, number, rows)), strict=True))
+
+
+# ------------------------------------------------------------------------------------------------ what is drawn
+
+
+def test_copy_is_symbols_then_silence_then_the_delimiter_and_asks_for_the_symbols():
+    seen = Counter()
+    for x, at, y in drawn(tests.Copy(distance=5, load=3)):
+        said = x[:3]
+        assert all(0 <= symbol < 8 for symbol in said)
+        assert x == [*said, 8, 8, 8, 8, 9, 8, 8, 8]
+        assert y == [8] * 8 + said
+        assert at == list(range(11))
+        seen.update(said)
+    assert set(seen) == set(range(8))
+
+
+def test_copy_can_ask_for_the_answers_alone():
+    for x, at, y in drawn(tests.Copy(distance=5, load=3, all_steps=False)):
+        assert (at, y) == ([8, 9, 10], x[:3])
+
+
+def test_the_longest_copy_has_as_many_steps_as_the_papers_say():
+    test = tests.Copy(distance=1000)
+    assert (test.steps, test.inputs, test.judged) == (1020, 10, 10)
+    assert test.baselines()["chance"] == pytest.approx(10 * math.log(8) / 1020)
+    assert test.baselines()["chance"] == pytest.approx(0.0204, abs=5e-5)
+
+
+@pytest.mark.parametrize("length", [2, 7, 30])
+def test_adding_asks_at_the_end_for_the_sum_of_one_number_from_each_half(length):
+    places = Counter()
+    for x, at, y in drawn(tests.Adding(length=length)):
+        marked = [step for step, (_, mark) in enumerate(x) if mark == 1]
+        assert all(mark in (0, 1) and 0 <= value < 1 for value, mark in x)
+        assert len(marked) == 2
+        assert marked[0] < length // 2 <= marked[1]
+        assert at == [length - 1]
+        assert y[0] == pytest.approx(x[marked[0]][0] + x[marked[1]][0], abs=1e-6)
+        places.update(marked)
+    assert set(places) == set(range(length)) or length == 30
+
+
+@pytest.mark.parametrize("filler", ["zero", "random"])
+def test_recall_is_pairs_and_then_each_key_once_where_its_value_is_the_answer(filler):
+    test = tests.Recall(length=24, load=4, vocab=64, filler=filler)
+    rest = Counter()
+    for x, at, y in drawn(test):
+        pairs = dict(zip(x[0:8:2], x[1:8:2], strict=True))
+        assert len(pairs) == len(set(pairs.values())) == 4
+        assert all(1 <= key < 32 <= value < 64 for key, value in pairs.items())
+        assert [x[place] for place in at] == list(pairs), "each key is asked once"
+        assert y == [pairs[x[place]] for place in at]
+        assert all(place >= 8 and place % 2 == 0 for place in at)
+        rest.update(token for place, token in enumerate(x) if place >= 8 and place not in at)
+    assert set(rest) == ({0} if filler == "zero" else set(range(64)))
+
+
+def test_recall_has_zoologys_settings():
+    test = tests.Recall()
+    assert (test.length, test.load, test.vocab, test.power, test.filler) == (64, 4, 8192, 0.01, "zero")
+    for length, load in ((128, 8), (256, 16)):
+        x, _, y = tests.Recall(length=length, load=load).batch("train", 0, 0, 5)
+        assert x.shape == (5, length)
+        assert y.shape == (5, load)
+
+
+def test_queries_are_drawn_by_the_power_law_without_repetition():
+    """Three slots, two keys: the chance of each ordered pair is w_i · w_j / (1 − w_i)."""
+    test = tests.Recall(length=10, load=2, vocab=16, power=0.5)
+    count = 20_000
+    found = Counter(tuple((place - 4) // 2 for place in at) for _, at, _ in drawn(test, count))
+    weights = np.array([1, 2, 3]) ** -0.5
+    weights = weights / weights.sum()
+    for i in range(3):
+        for j in set(range(3)) - {i}:
+            expected = weights[i] * weights[j] / (1 - weights[i])
+            assert found[i, j] / count == pytest.approx(expected, abs=4 * math.sqrt(expected / count))
+    assert sum(found.values()) == count
+    assert len(found) == 6
+
+
+def test_every_choice_of_keys_is_as_likely_as_any_other():
+    found = Counter(map(tuple, tests.distinct(np.random.default_rng(0), 24_000, 3, 4).tolist()))
+    assert len(found) == 4 * 3 * 2
+    assert all(count == pytest.approx(1000, abs=130) for count in found.values())
+    whole = tests.distinct(np.random.default_rng(0), 50, 7, 7)
+    assert (np.sort(whole, axis=1) == np.arange(7)).all()
+
+
+def test_parity_says_after_each_bit_whether_the_ones_so_far_are_odd():
+    for x, at, y in drawn(tests.Parity(length=9, vary=False, reach=1)):
+        assert at == list(range(9))
+        assert y == [sum(x[: t + 1]) % 2 for t in range(9)]
+        assert set(x) <= {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("distance", "distractors", "load"),
+    [(20, 1, 1), (0, 0, 1), (3, 0, 1), (11, 2, 1), (10, 2, 1), (30, 4, 3), (16, 0, 8), (7, 1, 2)],
+)
+def test_gap_asks_for_the_language_of_a_country_named_before_the_gap(distance, distractors, load):
+    test = tests.Gap(distance=distance, distractors=distractors, load=load)
+    answers = Counter()
+    for x, at, y in drawn(test):
+        words = [tests.WORDS[number] for number in x]
+        assert len(words) == test.steps
+        facts, between, asked = words[: 6 * load], words[6 * load : 6 * load + distance], words[6 * load + distance :]
+        told = re.findall(r"(\w+) (?:grew up|was raised) in (\w+) \.", " ".join(facts))
+        homes = dict(told)
+        assert len(homes) == load
+        assert not set(homes.values()) & set(between)
+        named = [word for word in between if word in tests.LANGUAGES]
+        assert len(named) == len(set(named)) == distractors
+        assert not between or between[-1] == "."
+        said = asked[:]
+        for place, answer in zip(at, y, strict=True):
+            assert words[place] == "fluent"
+            who = words[place - 2]
+            if load == 1:
+                assert tests.NAMES[next(iter(homes))] == who
+                who = next(iter(homes))
+            assert tests.WORDS[answer] == tests.LANGUAGES[homes.pop(who)]
+            answers[tests.WORDS[answer]] += 1
+            del said[: said.index("fluent") + 3]
+        assert not said
+        assert not homes, "each person is asked about once"
+    assert len(answers) == 12
+    assert max(answers.values()) < 2.1 * sum(answers.values()) / 12
+
+
+def test_gap_is_written_in_so_many_words_that_one_can_read_them():
+    assert 60 <= len(tests.WORDS) <= 100
+    assert len(set(tests.WORDS)) == len(tests.WORDS)
+    first = " ".join(tests.WORDS[word] for word in drawn(tests.Gap(distance=20), 1)[0][0])
+    assert re.match(r"[A-Z]\w+ (grew up|was raised) in [A-Z]\w+ \. .* (She|He) speaks fluent$", first)
+
+
+@pytest.mark.parametrize("kind", tests.TESTS)
+def test_a_batch_is_a_function_of_part_seed_and_number(kind):
+    test = small(kind)
+    whole = [test.batch("train", 3, number, 6) for number in range(4)]
+    again = test.batch("train", 3, 2, 6)
+    for a, b in zip(whole[2], again, strict=True):
+        assert a.dtype == b.dtype
+        assert (a == b).all()
+    texts = {rows.x.tobytes() for rows in whole}
+    texts |= {test.batch("train", seed, 2, 6).x.tobytes() for seed in (0, 1, 2)}
+    texts |= {test.batch(part, 3, 2, 6).x.tobytes() for part in ("valid", "test")}
+    assert len(texts) == 9
+
+
+@pytest.mark.parametrize("kind", tests.TESTS)
+def test_validation_and_test_share_no_batch_with_any_training(kind):
+    """Seeds and numbers that could be mistaken for each other give different streams."""
+    test = small(kind, vary=False, reach=1)
+    held = {test.batch(part, seed, number, 8).x.tobytes() for part in ("valid", "test") for seed, number in PAIRS}
+    train = {test.batch("train", seed, number, 8).x.tobytes() for seed, number in PAIRS}
+    assert len(held) == 2 * len(PAIRS)
+    assert len(train) == len(PAIRS)
+    assert not held & train
+
+
+PAIRS = [(seed, number) for seed in range(4) for number in range(4)]
+
+
+@pytest.mark.parametrize("kind", tests.TESTS)
+def test_a_dial_that_varies_takes_every_value_from_the_least_to_its_own(kind):
+    test = small(kind, vary=True, reach=1)
+    shapes = Counter()
+    for number in range(200):
+        rows = test.batch("train", 0, number, 1)
+        shapes[rows.at.shape[1] if kind == "recall" else rows.x.shape[1]] += 1
+    values = range(test.least, test.value + 1)
+    expected = {test.turned(value).judged if kind == "recall" else test.turned(value).steps for value in values}
+    assert set(shapes) == expected
+    assert test.batch("valid", 0, 0, 1).x.shape[1] == test.steps, "what is measured does not vary"
+
+
+def test_the_dial_is_measured_within_and_beyond():
+    assert tests.Copy(distance=20).points() == [20]
+    assert tests.Copy(distance=20, vary=True).points() == [5, 10, 15, 20]
+    assert tests.Copy(distance=20, reach=4).points() == [20, 40, 80]
+    assert tests.Copy(distance=20, reach=3).points() == [20, 40]
+    assert tests.Parity().points() == [10, 20, 30, 40, 80, 160]
+    assert tests.Gap(distance=20, distractors=2, vary=True).points() == [10, 15, 20]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        ("copy", {"distance": 0}, "copy: expected distance of at least 1"),
+        ("copy", {"load": 0}, "expected load to be a whole number of at least 1"),
+        ("adding", {"length": 1}, "adding: expected length of at least 2"),
+        ("recall", {"length": 63}, "recall: expected an even length of at least 16"),
+        ("recall", {"load": 17}, "recall: expected an even length of at least 68"),
+        ("recall", {"vocab": 8}, "recall: expected vocab of at least 10, a key for each pair, found 8"),
+        ("recall", {"power": 0.0}, "recall: expected power above 0, found 0.0"),
+        ("recall", {"filler": "noise"}, "filler to be one of 'zero', 'random'"),
+        ("recall", {"load": 16, "reach": 2}, "recall: expected an even length of at least 128"),
+        ("parity", {"length": 0}, "expected length to be a whole number"),
+        ("gap", {"distance": 2, "distractors": 0}, "gap: expected distance of 0 or at least 3"),
+        ("gap", {"distance": 14, "distractors": 3}, "gap: expected distance of at least 15"),
+        ("gap", {"load": 9}, "gap: expected load of at most 8"),
+        ("gap", {"load": 8, "distractors": 5, "distance": 40}, "at most 12 together"),
+        ("gap", {"distance": 0, "distractors": 0, "vary": True}, "gap: expected distance of at least 3 for vary=True"),
+    ],
+)
+def test_a_test_that_cannot_be_is_refused_in_one_line(kind, settings, message):
+    with pytest.raises(ContractError, match=re.escape(message)) as caught:
+        tests.TESTS[kind](**settings)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", tests.TESTS)
+def test_the_fingerprint_is_that_of_the_settings(kind):
+    test = small(kind)
+    assert test.fingerprint == small(kind).fingerprint
+    others = [test, replace(test, **{test.dial: test.value + 1}), replace(test, vary=not test.vary)]
+    assert len({other.fingerprint for other in [*others, tests.TESTS[kind]()]}) == 4
+    assert str(test.value) in test.name
+    assert len({small(other).fingerprint for other in tests.TESTS}) == len(tests.TESTS)
+
+
+# ------------------------------------------------------------------------------------------------ guessing
+
+
+def test_chance_at_copy_is_what_a_guesser_gets():
+    """Sure of the blanks, and every symbol as likely as any other."""
+    test, draw = tests.Copy(distance=5, load=3), random.Random(0)
+    nats, right, count = 0.0, 0, 0
+    for _, _, y in drawn(test, 4000):
+        nats += sum(0.0 if answer == 8 else math.log(8) for answer in y) / len(y)
+        right += sum(draw.randrange(8) == answer for answer in y[-3:])
+        count += 3
+    assert nats / 4000 == pytest.approx(test.baselines()["chance"])
+    assert right / count == pytest.approx(test.chance, abs=0.02)
+    alone = tests.Copy(distance=5, load=3, all_steps=False)
+    assert alone.baselines()["chance"] == pytest.approx(math.log(8))
+
+
+def test_chance_at_adding_is_what_saying_one_gets():
+    test = tests.Adding(length=6)
+    sums = [y[0] for _, _, y in drawn(test, 20_000)]
+    squares = [(y - 1) ** 2 for y in sums]
+    assert sum(squares) / len(squares) == pytest.approx(test.baselines()["always 1"], abs=0.004)
+    assert sum(square < 0.04**2 for square in squares) / len(squares) == pytest.approx(test.chance, abs=0.008)
+
+
+def test_chance_at_recall_is_what_guessers_get():
+    test, draw = tests.Recall(length=16, load=3, vocab=20), random.Random(0)
+    among, blind, count = 0, 0, 0
+    for x, _, y in drawn(test, 3000):
+        among += sum(draw.choice(x[1:6:2]) != answer for answer in y)
+        blind += sum(draw.randrange(10, 20) != answer for answer in y)
+        count += len(y)
+    guesses = test.baselines()
+    assert among / count == pytest.approx(guesses["one of the values seen"], abs=0.02)
+    assert blind / count == pytest.approx(guesses["chance"], abs=0.02)
+    assert test.chance == 1 / 10
+
+
+def test_chance_at_parity_is_a_half_even_for_who_sees_the_last_bit():
+    rows = drawn(tests.Parity(length=30, vary=False, reach=1), 1000)
+    same = sum(x[-1] == y[-1] for x, _, y in rows) / len(rows)
+    assert same == pytest.approx(tests.Parity().chance, abs=0.05)
+    assert tests.Parity().baselines() == {"chance": 0.5}
+
+
+def test_chance_at_gap_is_what_guessers_get():
+    test, draw = tests.Gap(distance=20, distractors=3), random.Random(0)
+    blind, wise, count = 0, 0, 4000
+    for x, _, y in drawn(test, count):
+        words = [tests.WORDS[number] for number in x]
+        places = [place for place in tests.LANGUAGES if place not in words[6:]]
+        assert len(places) == 9
+        wise += tests.LANGUAGES[draw.choice(places)] != tests.WORDS[y[0]]
+        blind += draw.choice(list(tests.LANGUAGES.values())) != tests.WORDS[y[0]]
+    guesses = test.baselines()
+    assert wise / count == pytest.approx(guesses["all but the distractors"], abs=0.02)
+    assert blind / count == pytest.approx(guesses["chance"], abs=0.02)
+
+
+# ------------------------------------------------------------------------------------------------ the task
+
+
+def model_of(test, model="gru", **settings):
+    torch.manual_seed(0)
+    shape = {"inputs": test.inputs, "outputs": test.outputs, "tokens": test.tokens, "pool": "each"}
+    return classifier.Config(model=model, width=8, layers=1, heads=2, **shape, **settings).build().eval()
+
+
+def by_hand(test, model, rows):
+    """Losses and hits of every answer by a loop over the whole outputs."""
+    losses, right = [], []
+    said, _ = model(torch.from_numpy(rows.x))
+    for row, (at, y) in enumerate(zip(rows.at, rows.y, strict=True)):
+        hits = []
+        for place, answer in zip(at, y, strict=True):
+            output = said[row, int(place)].double()
+            if test.tokens:
+                losses.append(float(output.logsumexp(0) - output[int(answer)]))
+                hits.append(int(output.argmax()) == answer)
+            else:
+                losses.append((float(output[0]) - float(answer)) ** 2)
+                hits.append(abs(float(output[0]) - float(answer)) < 0.04)
+        right.append(hits[-test.judged :])
+    return sum(losses) / len(losses), right
+
+
+@pytest.mark.parametrize("kind", tests.TESTS)
+def test_the_loss_and_the_figures_are_those_of_the_questions_alone(kind):
+    test = small(kind, vary=False, reach=1)
+    model, task = model_of(test), memory.MemoryTask(memory.Config(batch=5, eval_rows=7, eval_batch=3), test)
+    with torch.no_grad():
+        batch = next(task.batches("train", 4, start=6))
+        expected, _ = by_hand(test, model, test.batch("train", 4, 6, 5))
+        loss = task.loss(model, batch)
+        assert float(loss.value) == pytest.approx(expected, rel=1e-5)
+        assert loss.tokens == batch.y.numel()
+        for split in ("valid", "test"):
+            found = task.evaluate(model, split)
+            expected, right = by_hand(test, model, test.batch(split, 0, 0, 7))
+            assert found["loss"] == pytest.approx(expected, rel=1e-5)
+            assert found["accuracy"] == pytest.approx(np.mean(right)) == pytest.approx(1 - found["error"])
+            assert found["by_place"] == pytest.approx(np.mean(right, axis=0).tolist())
+            assert found["last"] == pytest.approx(np.mean(right, axis=0)[-1])
+            assert found["answers"] == 7 * test.judged
+            assert found[task.metric] == (found["error"] if task.metric == "error" else found["loss"])
+            assert found["baselines"] == test.baselines()
+            assert str(test.value) in found["rule"]
+            json.dumps(found)
+
+
+@pytest.mark.parametrize("kind", tests.TESTS)
+def test_batches_go_on_from_any_number(kind):
+    task = memory.MemoryTask(memory.Config(batch=3, eval_rows=7, eval_batch=3), small(kind))
+    whole, rest = list(islice(task.batches("train", 1), 5)), list(islice(task.batches("train", 1, start=3), 2))
+    for a, b in zip(whole[3:], rest, strict=True):
+        assert a.number == b.number
+        assert all(torch.equal(one, other) for one, other in zip(a[:3], b[:3], strict=True))
+    assert [len(batch.x) for batch in task.batches("valid", 0)] == [3, 3, 1]
+    assert [batch.number for batch in task.batches("valid", 0, start=1)] == [1, 2]
+
+
+def test_validation_is_the_same_whatever_the_seed_and_the_size_of_its_batches():
+    test = small("copy")
+    found = [
+        torch.cat([batch.x for batch in memory.MemoryTask(memory.Config(eval_batch=size), test).batches("valid", seed)])
+        for size, seed in ((250, 0), (37, 5))
+    ]
+    assert torch.equal(*found)
+
+
+def test_every_point_of_the_dial_is_measured_apart():
+    test = small("parity")
+    task = memory.MemoryTask(memory.Config(eval_rows=20), test)
+    found = task.evaluate(model_of(test), "valid")
+    assert [point["length"] for point in found["points"]] == [2, 4, 6, 8, 16, 32]
+    own = next(point for point in found["points"] if point["length"] == 8)
+    assert {name: found[name] for name in own if name != "length"} == {k: v for k, v in own.items() if k != "length"}
+    assert len({point["loss"] for point in found["points"]}) == 6
+    assert not task.repeats
+    assert memory.MemoryTask(memory.Config(), small("copy")).repeats
+
+
+def test_a_split_that_is_none_is_refused():
+    task = memory.MemoryTask(memory.Config(), small("copy"))
+    with pytest.raises(DataError, match="copy: expected a split out of train, valid, test, found 'dev'"):
+        task.evaluate(model_of(task.test), "dev")
+
+
+@pytest.mark.parametrize("model", ["ar", "mlp", "tcn"])
+def test_flops_are_those_of_the_steps_that_are_asked(model):
+    test = small("recall")
+    task, built = memory.MemoryTask(memory.Config(batch=4), test), model_of(test, model)
+    batch = next(task.batches("train", 0))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        task.loss(built, batch)
+    assert task.flops(built, *task.shape(batch)) == counter.get_total_flops()
+    assert task.flops(built, *task.shape(batch)) < built.cost(4, test.steps).flops
+
+
+# ------------------------------------------------------------------------------------------------ runs
+
+
+def configure(kind, model="lstm", **settings):
+    given = {"steps": 8, "batch": 4, "warmup": 2, "save_every": 3, "eval_every": 4, "log_every": 2, "eval_rows": 12}
+    sizes = {"width": 8, "layers": 1} | ({"heads": 2} if model in HEADED else {})
+    texts = {name: str(value) for name, value in (given | sizes | SMALL[kind] | settings).items()}
+    return JOBS[kind].configure(texts, model=model)
+
+
+class Killed(BaseException):
+    """The process is gone, as far as the run can tell."""
+
+
+def train_until(job, run, out, step, monkeypatch):
+    """Train a run and lose it right after the checkpoint of `step`."""
+    real = Trainer.save
+
+    def save(self):
+        real(self)
+        if self.spent.step == step:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", save)
+        with pytest.raises(Killed):
+            job.train(run, str(out))
+
+
+@pytest.mark.parametrize("vary", [False, True], ids=["fixed", "varied"])
+@pytest.mark.parametrize("kind", tests.TESTS)
+def test_a_resumed_run_equals_the_uninterrupted_one(kind, vary, tmp_path, monkeypatch):
+    job, run = JOBS[kind], configure(kind, vary=vary)
+    job.train(run, str(tmp_path / "whole"))
+    train_until(job, run, tmp_path / "resumed", 6, monkeypatch)
+    job.resume(str(tmp_path / "resumed"))
+    assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
+
+
+def test_another_seed_gives_another_run(tmp_path):
+    """Or the test above would compare nothing."""
+    found = []
+    for seed in (0, 1):
+        JOBS["copy"].train(configure("copy", seed=seed), str(tmp_path / str(seed)))
+        found.append(tiny.outcome(RunFolder(tmp_path / str(seed))))
+    assert all(found[0][part] != found[1][part] for part in found[0])
+
+
+@pytest.mark.parametrize("kind", tests.TESTS)
+def test_a_trained_run_is_measured_verified_and_makes_a_row(kind, tmp_path):
+    job, out = JOBS[kind], str(tmp_path / "run")
+    trained = job.train(configure(kind, steps=2), out)
+    errors = job.verify(out)
+    assert max(errors.values()) < 1e-10
+    found = job.measure(out, split="valid")
+    metric = tests.TESTS[kind].metric
+    assert found["metric"]["value"] == trained[metric]
+    assert found["metric"]["name"] == metric
+    assert found["data"].startswith(kind)
+    columns, rows, below = job.table(found)
+    assert all(len(row) == len(columns) for row in rows)
+    assert len(rows) == len(found["points"])
+    assert f"{found['chance']:.2%}" in below[0]
+    line = job.headline(trained)
+    assert f"{found['chance']:.2%}" in line
+    assert all(f"{value:.5f}" in line for value in found["baselines"].values())
+    row = job.result(out, split="test", device="cpu")
+    assert row["task"] == kind
+    assert row["metric"]["value"] != trained[metric] or metric == "error"
+    assert row["state_bytes"] == 2 * 8 * 4
+    assert row["flops"] > 0
+    json.dumps(row)
+
+
+@pytest.mark.parametrize("kind", ["adding", "recall"])
+@pytest.mark.parametrize("model", KINDS)
+def test_every_model_is_trained_on_every_shape_of_test(kind, model, tmp_path):
+    job, out = JOBS[kind], str(tmp_path / "run")
+    job.train(configure(kind, model, steps=2), out)
+    assert job.load(out).model.config.model == model
+    content = RunFolder(out).config()
+    assert content["task"] == kind
+    assert content["data"] | SMALL[kind] == content["data"]
+    assert job.from_json(content, Path(out)) == job.load(out).run
+
+
+def test_the_width_is_solved_for_so_many_parameters(tmp_path):
+    out = str(tmp_path / "run")
+    JOBS["recall"].train(configure("recall", "transformer", steps=1), out, params=20_000)
+    used = JOBS["recall"].load(out)
+    assert parameters(used.model) == pytest.approx(20_000, rel=0.2)
+    assert used.run.model["width"] % 4 == 0
+
+
+def test_learned_positions_reach_as_far_as_the_test_is_measured(tmp_path):
+    out = str(tmp_path / "run")
+    job = JOBS["parity"]
+    job.train(configure("parity", "transformer", positions="learned", max_positions=1, steps=1), out)
+    assert job.load(out).run.model["max_positions"] == 32
+
+
+def test_a_run_is_measured_with_other_dials(tmp_path):
+    job, out = JOBS["copy"], str(tmp_path / "run")
+    job.train(configure("copy", steps=1), out)
+    found = job.measure(out, split="valid", data=["distance=9", "load=2"])
+    assert [point["distance"] for point in found["points"]] == [9]
+    assert found["answers"] == 12 * 2
+    with pytest.raises(SettingError, match="--data: expected a dial of copy .*did you mean 'distance'"):
+        job.measure(out, split="valid", data=["distanse=9"])
+    with pytest.raises(SettingError, match="--data: expected a dial of copy"):
+        job.measure(out, split="valid", data=["book.txt"])
+
+
+def test_other_dials_must_leave_the_words_as_they_are(tmp_path):
+    job, out = JOBS["recall"], str(tmp_path / "run")
+    job.train(configure("recall", steps=1), out)
+    with pytest.raises(ContractError, match="recall: expected a test with 20 inputs and 20 answers as the run has"):
+        job.measure(out, split="valid", data=["vocab=30"])
+
+
+def test_flags_of_other_tasks_and_settings_that_the_test_decides_are_refused():
+    with pytest.raises(SettingError, match="--data: expected a flag of the task copy"):
+        JOBS["copy"].configure({}, model="lstm", data=("a.txt",))
+    for name in ("inputs", "pool", "context"):
+        with pytest.raises(SettingError, match=f"expected a known setting, found '{name}'"):
+            JOBS["copy"].configure({name: "3"}, model="lstm")
+    with pytest.raises(SettingError, match="did you mean 'distance'"):
+        JOBS["gap"].configure({"distanc": "3"}, model="lstm")
+    with pytest.raises(ContractError, match="gap: expected distance of"):
+        JOBS["gap"].configure({"distance": "1"}, model="lstm")
+    with pytest.raises(ContractError, match="did you mean 'lstm'"):
+        JOBS["gap"].configure({}, model="lstn")
+
+
+def test_what_the_flags_leave_open_suits_these_tests():
+    run = JOBS["copy"].configure({}, model="lstm")
+    assert (run.train.lr, run.train.weight_decay, run.train.total_steps) == (0.003, 0, 1000)
+    run = JOBS["copy"].configure({"weight_decay": "0.2", "lr": "0.1"}, model="lstm")
+    assert (run.train.lr, run.train.weight_decay) == (0.1, 0.2)
+
+
+def test_a_run_killed_before_it_kept_its_test_can_go_on(tmp_path):
+    job, out = JOBS["gap"], tmp_path / "run"
+    job.train(configure("gap", steps=4), str(out))
+    (out / "memory.json").unlink()
+    job.resume(str(out), longer=6)
+    assert job.load(str(out)).kept == small("gap")
+
+
+def test_a_run_does_not_go_on_with_another_test(tmp_path):
+    job, out = JOBS["copy"], tmp_path / "run"
+    job.train(configure("copy", steps=4), str(out))
+    content = json.loads((out / "config.json").read_text())
+    content["data"]["distance"] = 6
+    (out / "config.json").write_text(json.dumps(content))
+    with pytest.raises(RunError, match="expected the data that the run began with"):
+        job.resume(str(out))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"[1]", b"\xff", b"{}", b'{"kind": "gap", "version": 1}', b'{"kind": "copy", "version": 2}',
+        b'{"kind": "copy", "version": 1, "distance": 0}', b'{"kind": "copy", "version": 1, "distanse": 3}',
+        b'{"kind": ["copy"], "version": {}}', b"[" * 100_000,
+    ],
+    ids=lambda content: content[:40].decode(errors="replace"),
+)  # fmt: skip
+def test_a_strange_file_in_the_run_is_one_line(content, tmp_path):
+    (tmp_path / "memory.json").write_bytes(content)
+    with pytest.raises(RunError, match="memory.json: expected") as caught:
+        JOBS["copy"].recall(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_in_the_run_is_one_line(tmp_path):
+    with pytest.raises(RunError, match="memory.json: expected this file in the run folder, found none"):
+        JOBS["copy"].recall(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------ recipes
+
+FOLDER = Path(__file__).parents[2] / "recipes"
+RECIPES = sorted(path for kind in ("copy", "adding", "recall") for path in (FOLDER / kind).glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_recipe_is_a_run_of_the_test_in_its_name(path):
+    kind = path.parent.name
+    found = edge.read_recipe(str(path))
+    job = JOBS[kind]
+    assert found.model is not None
+    assert path.stem.endswith(found.model)
+    run = job.configure(found.settings, model=found.model)
+    data = job.read(run.data, None)
+    params = None if found.params is None else int(edge.number(found.params))
+    run = job.resolve(run, data, params)
+    with torch.device("meta"):
+        model = job.build(run.model, data)
+    if params is not None:
+        assert parameters(model) == pytest.approx(params, rel=0.15), "as near as whole heads allow"
+
+
+def test_the_recipes_are_those_of_the_published_figures():
+    names = {f"{path.parent.name}/{path.stem}" for path in RECIPES}
+    expected = {f"copy/1000-{model}" for model in ("tcn", "lstm", "gru", "rnn", "transformer")}
+    expected |= {f"adding/600-{model}" for model in ("rnn", "lstm", "gru", "tcn")}
+    expected |= {f"recall/{model}" for model in ("transformer", "linear-transformer", "ttt-linear", "lstm", "rnn")}
+    assert names == expected

@@ -1,0 +1,816 @@
+"""Series: tables and what is wrong with them, the task's figures by hand, runs and what they are used for."""
+
+import gzip
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tiny
+from recollect.config import read_recipe
+from recollect.core.contract import ContractError
+from recollect.data import series as data
+from recollect.data.text import DataError
+from recollect.report.series import plot
+from recollect.tasks import series
+from recollect.tasks.series import Errors, SeriesTask
+from recollect.train.folder import RunError, RunFolder
+from recollect.train.loop import Trainer
+from recollect.train.series import JOB, DataConfig, fill, forecast, history, k_step, open_file
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+
+
+def write(tmp_path, text, name="table.csv"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def hourly(rows=300, columns=("a", "b"), missing=()):
+    """A table of waves with a season of 12."""
+    lines = [",".join(["date", *columns])]
+    draw = np.random.default_rng(0)
+    for t in range(rows):
+        day, hour = divmod(t, 24)
+        cells = [
+            f"{10 * c + math.sin(2 * math.pi * t / 12 + c) + draw.normal(0, 0.05):.4f}" for c in range(len(columns))
+        ]
+        cells = ["" if (t, c) in missing else cell for c, cell in enumerate(cells)]
+        lines.append(",".join([f"2024-{1 + day // 28:02}-{1 + day % 28:02} {hour:02}:00:00", *cells]))
+    return "\n".join(lines) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "date,a,b\n2024-01-01,1.5,2\n2024-01-02,2.5,3\n",
+        "\ufeffdate,a,b\r\n2024-01-01,1.5,2\r\n2024-01-02,2.5,3\r\n",
+        "date;a;b\n2024-01-01;1,5;2\n2024-01-02;2,5;3\n",
+        "date\ta\tb\n2024-01-01\t1.5\t2\n2024-01-02\t2.5\t3\n\n\n",
+        'date,"a",b\n"2024-01-01", 1.5 ,2\n2024-01-02,"2.5",3',
+        "date;a;b\n01.01.2024;1.5;2\n02.01.2024;2.5;3\n",
+        "date,a,b\n2024/01/01,1.5,2e0\n2024/01/02,+2.5,.3e1\n",
+    ],
+    ids=["plain", "mark and crlf", "decimal comma", "tabs", "quotes", "dotted dates", "slashes"],
+)
+def test_a_table_is_read_however_it_is_written(tmp_path, text):
+    found = data.read_table(write(tmp_path, text))
+    assert found.columns == ("a", "b")
+    assert found.values.tolist() == [[1.5, 2], [2.5, 3]]
+    assert len(found.times.after(2)) == 2
+
+
+def test_a_packed_table_is_read_as_a_plain_one(tmp_path):
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n3,4\n"))
+    assert data.read_table(path).values.tolist() == [[1, 2], [3, 4]]
+
+
+def test_without_a_header_columns_are_numbered_and_rows_are_the_time(tmp_path):
+    found = data.read_table(write(tmp_path, "1,2\n3,4\n5,6\n"))
+    assert found.columns == ("1", "2")
+    assert found.times.after(2) == ["3", "4"]
+    assert data.read_table(write(tmp_path, "1,2\n3,4\n"), header="yes").values.tolist() == [[3, 4]]
+    assert data.read_table(write(tmp_path, "1,2\n3,4\n5,6\n"), target=["2"]).values.tolist() == [[2], [4], [6]]
+
+
+def test_only_the_columns_asked_for_are_read(tmp_path):
+    path = write(tmp_path, "when,what,x,y\n1,one,1,2\n2,two,3,4\n")
+    found = data.read_table(path, target=["y", "x"], time="when")
+    assert (found.columns, found.values.tolist()) == (("y", "x"), [[2, 1], [4, 3]])
+    assert found.times.after(1) == ["3"]
+
+
+@pytest.mark.parametrize("text", ["", "NaN", "na", "?", "null", "N/A", " ", "-"])
+def test_what_says_that_a_number_is_missing_is_understood(tmp_path, text):
+    found = data.read_table(write(tmp_path, f"a,b\n1,2\n{text},3\n4,5\n"))
+    assert np.isnan(found.values).tolist() == [[False, False], [True, False], [False, False]]
+
+
+@pytest.mark.parametrize(
+    ("times", "after"),
+    [
+        (["2024-01-30", "2024-01-31"], ["2024-02-01", "2024-02-02"]),
+        (["2024-01-31", "2024-02-29", "2024-03-31"], ["2024-04-30", "2024-05-31"]),
+        (["2024-11-15", "2024-12-15", "2025-01-15"], ["2025-02-15", "2025-03-15"]),
+        (["2023-11", "2023-12", "2024-01"], ["2024-02", "2024-03"]),
+        (["2024-01-01 23:30:00", "2024-01-01 23:45:00"], ["2024-01-02 00:00:00", "2024-01-02 00:15:00"]),
+        (["2024-01-01T22:00", "2024-01-01T23:00"], ["2024-01-02T00:00", "2024-01-02T01:00"]),
+        (["2024-01-01T22:00:00+02:00", "2024-01-01T23:00:00+02:00"], ["2024-01-02T00:00:00+02:00"]),
+        (["1999", "2000", "2001"], ["2002", "2003"]),
+        (["0.1", "0.2", "0.3"], ["0.4", "0.5"]),
+        (["20240228", "20240229"], ["2024-03-01"]),
+        (["31.12.2023 23:00", "01.01.2024 00:00"], ["01.01.2024 01:00"]),
+    ],
+)
+def test_times_go_on_as_they_came(tmp_path, times, after):
+    text = "time,x\n" + "".join(f"{time},{i}\n" for i, time in enumerate(times))
+    assert data.read_table(write(tmp_path, text)).times.after(len(after)) == after
+
+
+def test_the_end_of_the_calendar_is_a_line(tmp_path):
+    found = data.read_table(write(tmp_path, "date,x\n9998-12-31,1\n9999-12-31,2\n"))
+    with pytest.raises(DataError, match="up to the year 9999"):
+        found.times.after(3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("date,a\n2024-01-01,1\n2024-01-02,oops\n", "row 3, column 'a': expected a number, found 'oops'"),
+        ("a,b\n1,2\n1,inf\n", "row 3, column 'b': expected a number, found 'inf'"),
+        ("a,b\n1,2\n1,1_000\n", "row 3, column 'b': expected a number, found '1_000'"),
+        ("a;b\n1;2\n1;1.000,5\n", "row 3, column 'b': expected a number, found '1.000,5'"),
+        ("a,b\n1,2\n3\n", "row 3: expected 2 columns as in the first row, found 1"),
+        ("a,b\n1,2\n3,4,5\n", "row 3: expected 2 columns as in the first row, found 3"),
+        ("a,a\n1,2\n", "row 1: expected each column's name once, found 'a' twice"),
+        ("a,b\n", "found only a header"),
+        ("\n \n", "found blank lines"),
+        ("date,x\n2024-01-02,1\n2024-01-01,2\n", "row 3, column 'date': expected a time after '2024-01-02'"),
+        ("date,x\n2024-01-02,1\n2024-01-02,2\n", "row 3, column 'date': expected a time after"),
+        ("date,x\n2024-01-02,1\nsoon,2\n", "row 3, column 'date': expected a time like '2024-01-02'"),
+        ("date,x\n2024-01-02,1\n2024-02-30,2\n", "row 3, column 'date': expected a time like"),
+        ("date,x\n2024-01-02,1\n,2\n", "row 3, column 'date': expected a time like"),
+        ("date,x\n2024-01-01T00:00,1\n2024-01-02T00:00+01:00,2\n", "row 3, .* all with a zone or all without"),
+        ("date\n2024-01-01\n2024-01-02\n", "a column of numbers beside the time column 'date'"),
+        ('a,b\n1,2\n"3,4\n', "row 3: expected 2 columns"),
+    ],
+    ids=lambda value: value[:24].replace("\n", "/") if "\n" in value else "",
+)
+def test_what_is_wrong_with_a_table_is_said_with_its_row_and_column(tmp_path, text, message):
+    with pytest.raises(DataError, match=message) as caught:
+        data.read_table(write(tmp_path, text))
+    assert "table.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_are_counted_as_an_editor_counts_them(tmp_path):
+    """Blank lines and cells of several lines too."""
+    with pytest.raises(DataError, match="row 6, column 'a'"):
+        data.read_table(write(tmp_path, '"a","the\nb"\n\n1,2\n\nx,3\n'))
+
+
+def test_a_column_that_is_not_there_is_refused_with_a_suggestion(tmp_path):
+    path = write(tmp_path, "date,load,price\n2024-01-01,1,2\n")
+    with pytest.raises(DataError, match="--target .* found 'laod'; did you mean 'load'"):
+        data.read_table(path, target=["laod"])
+    with pytest.raises(DataError, match="--time .*found 'dat'; did you mean 'date'"):
+        data.read_table(path, time="dat")
+    with pytest.raises(DataError, match="other columns than the time column"):
+        data.read_table(path, target=["date"])
+
+
+def test_what_is_no_text_is_refused_with_its_place(tmp_path):
+    (tmp_path / "table.csv").write_bytes(b"a,b\n1,\xff\n")
+    with pytest.raises(DataError, match="expected UTF-8"):
+        data.read_table(tmp_path / "table.csv")
+    with pytest.raises(DataError, match="expected a CSV file or one of sine, .* did you mean etth1"):
+        data.load("eth1")
+
+
+# ------------------------------------------------------------------------------------------------ cleaning
+
+
+def test_missing_values_at_the_ends_are_left_out_with_a_note(tmp_path):
+    path = write(tmp_path, "a,b\n,1\n2,2\n3,3\n4,4\n5,?\n6,\n")
+    found, notes = data.trim(data.read_table(path))
+    assert found.values.tolist() == [[2, 2], [3, 3], [4, 4]]
+    assert found.times.after(1) == ["4"]
+    assert "1 rows at the begin" in notes[0]
+    assert "begins at row 3" in notes[0]
+    assert "2 rows at the end" in notes[1]
+    assert "ends with row 5" in notes[1]
+
+
+def test_gaps_inside_are_closed_by_lines_or_held_and_counted(tmp_path):
+    path = write(tmp_path, "a,b\n0,1\n,2\n,\n6,8\n")
+    table, _ = data.trim(data.read_table(path))
+    values, notes = data.close_gaps(table, "linear")
+    assert values.tolist() == [[0, 1], [2, 2], [4, 5], [6, 8]]
+    assert "3 of 8 values are missing" in notes[0]
+    held, _ = data.close_gaps(table, "mask")
+    assert held.tolist() == [[0, 1], [0, 2], [0, 2], [6, 8]]
+    with pytest.raises(DataError, match="row 3, column 'a': expected a number, found a missing one"):
+        data.close_gaps(table, "refuse")
+
+
+def test_columns_that_are_empty_or_never_meet_are_refused(tmp_path):
+    with pytest.raises(DataError, match="numbers in column 'b', found none"):
+        data.trim(data.read_table(write(tmp_path, "a,b\n1,\n2,\n")))
+    with pytest.raises(DataError, match="overlap in time"):
+        data.trim(data.read_table(write(tmp_path, "a,b\n1,\n2,\n,3\n,4\n")))
+
+
+def test_uneven_steps_are_noted_or_refused(tmp_path):
+    text = "time,x\n" + "".join(f"{t},{t}\n" for t in (1, 2, 3, 5, 6, 7, 8, 9, 10, 12))
+    path = write(tmp_path, text)
+    found = data.load(path)
+    assert any("2 steps of another length than 1, the first before row 5" in note for note in found.notes)
+    assert found.times.after(2) == ["13", "14"]
+    with pytest.raises(DataError, match="expected even time steps, found 2 steps"):
+        data.load(path, even=True)
+
+
+def test_a_constant_column_keeps_its_scale_with_a_note(tmp_path):
+    path = write(tmp_path, "a,b\n" + "".join(f"{t % 3},0.1\n" for t in range(40)))
+    found = data.load(path)
+    assert found.scaler.deviation[1] == 1
+    assert found.scaler.mean[1] == pytest.approx(0.1)
+    assert any("constant in the training part, so left unscaled: 'b'" in note for note in found.notes)
+    figures = SeriesTask(series.Config(lookback=3, horizon=1), found).rivals("test")
+    assert all(math.isfinite(figures[name]["mase"]) for name in figures)
+
+
+def test_a_series_that_never_changes_is_forecast_all_the_same(tmp_path):
+    path = write(tmp_path, "a\n" + "7\n" * 60)
+    found = JOB.train(configure(path, "ar"), str(tmp_path / "run"))
+    assert found["mse"] == pytest.approx(0, abs=1e-9)
+    assert found["mase"] is None
+    assert "mase –" in JOB.headline(found)
+    JOB.table(JOB.measure(str(tmp_path / "run"), split="test"))
+    assert [row.mean for row in forecast(JOB.load(tmp_path / "run"), path)] == pytest.approx([7.0] * 4)
+
+
+def test_numbers_too_large_to_square_are_refused(tmp_path):
+    with pytest.raises(DataError, match="of a size that can be squared, found larger ones in 'a'"):
+        data.load(write(tmp_path, "a\n" + "1e300\n-1e300\n" * 10))
+
+
+# ------------------------------------------------------------------------------------------------ scale and parts
+
+
+def test_the_scale_is_that_of_the_training_part_alone(tmp_path):
+    values = np.concatenate([np.random.default_rng(0).normal(5, 2, 70), np.full(30, 1e6)])
+    found = data.load(write(tmp_path, "x\n" + "".join(f"{v!r}\n" for v in values.tolist())))
+    assert found.splits == {"train": (0, 70), "valid": (70, 80), "test": (80, 100)}
+    assert found.scaler.mean[0] == pytest.approx(values[:70].mean())
+    assert found.scaler.deviation[0] == pytest.approx(values[:70].std())
+    assert np.allclose(found.scaler.stretch(found.scaler.shrink(found.values)), found.values)
+
+
+@pytest.mark.parametrize("period", [2, 7, 24])
+def test_a_season_is_found_in_noise_with_a_trend(period):
+    t = np.arange(max(200, period * 20))
+    wave = np.random.default_rng(0).normal(size=period)
+    wave = ((wave - wave.mean()) / wave.std())[t % period]
+    noise = np.random.default_rng(1).normal(0, 0.3, size=len(t))
+    assert data.season((wave + noise + 0.01 * t)[:, None]) == period
+
+
+def test_where_there_is_no_season_none_is_found():
+    assert data.season(np.random.default_rng(0).normal(size=(500, 1))) == 1
+    assert data.season(np.zeros((100, 1))) == 1
+    assert data.season(np.arange(5.0)[:, None]) == 1
+    assert data.load("sine").scaler.period == 1
+
+
+def test_the_yearly_sunspot_numbers_have_the_published_mean_and_deviation():
+    """309 years of the international (Zürich) number, before its revision of 2015."""
+    found = data.load("sunspots")
+    assert (found.times.texts[0], found.times.texts[-1], len(found.values)) == ("1700", "2008", 309)
+    assert found.values.mean() == pytest.approx(49.752104, abs=1e-6)
+    assert found.values.std(ddof=1) == pytest.approx(40.452595, abs=1e-6)
+    assert found.values.max() == found.values[1957 - 1700, 0] == 190.2
+    assert found.scaler.period == 11
+
+
+def test_the_noisy_sine_is_drawn_anew_with_each_draw():
+    first, second = data.noisy_sine(draw=0), data.noisy_sine(draw=1)
+    clean = np.sin(0.01 * np.arange(1, 1001))
+    assert (first - clean).std() == pytest.approx(0.2, abs=0.01)
+    assert not np.allclose(first, second)
+    assert np.array_equal(first, data.noisy_sine(draw=0))
+    changed = data.noisy_sine(draw=0, change=500)
+    assert np.array_equal(changed[:500], first[:500])
+    assert np.abs(changed[500:] - first[500:]).max() > 1
+
+
+def test_a_scaler_is_kept_and_read_strictly(tmp_path):
+    found = data.load("sine").scaler
+    path = tmp_path / "scaler.json"
+    found.save(path)
+    assert data.Scaler.load(path) == found
+    good = json.loads(path.read_text())
+    for change, message in [
+        ({"mean": [1.0, 2.0]}, "one entry for each column"),
+        ({"mean": [float("nan")]}, "finite numbers"),
+        ({"mean": ["1"]}, "finite numbers"),
+        ({"deviation": [0.0]}, "deviations above 0"),
+        ({"columns": [3]}, "names of columns"),
+        ({"period": 0}, "a period of at least 1"),
+        ({"period": True}, "a period of at least 1"),
+        ({"more": 1}, "found other keys"),
+        ({"columns": [], "mean": [], "deviation": [], "naive": []}, "one entry for each column"),
+    ]:
+        path.write_text(json.dumps(good | change))
+        with pytest.raises(DataError, match=message) as caught:
+            data.Scaler.load(path)
+        assert "\n" not in str(caught.value)
+    path.write_text("{")
+    with pytest.raises(DataError, match="expected a scaler in JSON"):
+        data.Scaler.load(path)
+
+
+@pytest.mark.skipif("RECOLLECT_DATA" not in os.environ, reason="needs the known sets (RECOLLECT_DATA)")
+@pytest.mark.parametrize(
+    ("name", "rows", "parts"),
+    [("etth1", 17_420, (8_640, 2_880, 2_880)), ("exchange", 7_588, (5_311, 760, 1_517))],
+)
+def test_the_known_sets_are_cut_as_the_papers_cut_them(name, rows, parts):
+    found = data.load(name)
+    assert len(found.values) == rows
+    assert tuple(stop - start for start, stop in found.splits.values()) == parts
+    assert found.notes == []
+    task = SeriesTask(series.Config(lookback=336, horizon=96), found)
+    assert len(task.origins("test")) == parts[2] - 96 + 1
+
+
+# ------------------------------------------------------------------------------------------------ the task
+
+
+def of(values, lookback=4, horizon=2, seen=None, period=1, splits=None, **settings):
+    """A task over numbers as they are, scaled by nothing."""
+    values = np.asarray(values, dtype=float).reshape(len(values), -1)
+    count, columns = values.shape
+    scaler = data.Scaler(tuple("abc"[:columns]), (0.0,) * columns, (1.0,) * columns, (1.0,) * columns, period)
+    times = data.open_table("sine").times.part(0, count)
+    splits = splits or {"train": (0, count // 2), "valid": (count // 2, count), "test": (count // 2, count)}
+    seen = np.ones(values.shape, dtype=bool) if seen is None else np.asarray(seen)
+    found = data.Series("tiny", scaler.columns, values, seen, times, splits, scaler, "tiny", [])
+    return SeriesTask(series.Config(lookback=lookback, horizon=horizon, **settings), found)
+
+
+class Says:
+    """A forecaster that says the last value plus something."""
+
+    class config:  # noqa: N801
+        level = 0.8
+
+    def __init__(self, plus=0.0, half=1.0):
+        self.plus, self.half = plus, half
+
+    def look(self, past, horizon=None):
+        mean = past[:, -1:].expand(-1, horizon or 2, -1) + self.plus
+        return mean, mean - self.half, mean + self.half
+
+
+def test_every_window_counts_once_and_looks_back_over_the_edge():
+    task = of(np.arange(20))
+    assert list(task.origins("train")) == [4, 5, 6, 7, 8]
+    assert list(task.origins("test")) == list(range(10, 19))
+    batch = task.window([10])
+    assert batch.x[0, :, 0].tolist() == [6, 7, 8, 9]
+    assert batch.y[0, :, 0].tolist() == [10, 11]
+    small = of(np.arange(20), batch=2)
+    batches = small.batches("train", seed=3)
+    first = [float(y) for _ in range(3) for y in next(batches).y[:, 0, 0]]
+    assert sorted(first) == [4, 5, 6, 7, 8]
+    second = [float(y) for _ in range(3) for y in next(batches).y[:, 0, 0]]
+    assert sorted(second) == sorted(first)
+    assert second != first
+    again = small.batches("train", seed=3, start=4)
+    assert [float(y) for y in next(again).y[:, 0, 0]] == second[2:4]
+
+
+def test_errors_by_hand():
+    """A line that climbs by 1: the last value is wrong by 1, then by 2."""
+    task = of(np.arange(20))
+    found = task.evaluate(Says(half=1.5), "test")
+    assert found["mse"] == pytest.approx((1 + 4) / 2)
+    assert found["mae"] == pytest.approx(1.5)
+    assert found["mase"] == pytest.approx(1.5)
+    assert found["by_horizon"]["1"]["mse"] == pytest.approx(1)
+    assert found["by_horizon"]["2"]["mae"] == pytest.approx(2)
+    assert found["coverage"] == pytest.approx(0.5)
+    assert found["interval"] == pytest.approx(3)
+    assert found["windows"] == 9
+
+
+def test_mase_by_hand(tmp_path):
+    """The error over that of the seasonal naive forecast in the training part, column by column."""
+    values = np.array([[t % 3, 10 * (t % 3)] for t in range(60)], dtype=float)
+    values[:42, 0] += np.arange(42) * 0.5  # in training the season comes back 1.5 higher
+    path = write(tmp_path, "a,b\n" + "\n".join(f"{a},{b}" for a, b in values))
+    found = data.load(path, period=3)
+    scaler = found.scaler
+    assert scaler.naive[0] * scaler.deviation[0] == pytest.approx(1.5)
+    assert scaler.naive[1] * scaler.deviation[1] == pytest.approx(np.abs(np.diff(values[:42, 1])).mean())
+    task = SeriesTask(series.Config(lookback=3, horizon=1), found)
+    rival = task.rivals("test")["naive"]
+    errors = np.abs(np.diff(values[found.splits["test"][0] - 1 :], axis=0)).mean(axis=0)
+    # b repeats to the bit, so its unit is the error of the last value
+    units = 1.5, np.abs(np.diff(values[:42, 1])).mean()
+    assert rival["mase"] == pytest.approx(np.mean(errors / units))
+
+
+def test_errors_are_told_in_the_datas_own_units_too(tmp_path):
+    values = np.random.default_rng(0).normal(size=100) * 7 + 3
+    path = write(tmp_path, "a\n" + "\n".join(map(repr, values.tolist())))
+    task = SeriesTask(series.Config(lookback=2, horizon=1), data.load(path))
+    rival = task.rivals("test")["naive"]
+    errors = np.diff(values[79:])
+    assert rival["mse_raw"] == pytest.approx((errors**2).mean(), rel=1e-4)
+    assert rival["mae_raw"] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
+    deviation = task.series.scaler.deviation[0]
+    assert rival["mse"] == pytest.approx(rival["mse_raw"] / deviation**2, rel=1e-6)
+
+
+def test_the_baselines_by_hand():
+    """A season of 3 with a jump in the middle."""
+    values = np.array([0.0, 1, 5] * 10)
+    task = of(values, lookback=4, horizon=4, period=3)
+    rivals = task.rivals("test")
+    assert set(rivals) == set(series.BASELINES)
+    assert rivals["seasonal naive"]["mse"] == 0
+    assert rivals["linear"]["mse"] == pytest.approx(0, abs=1e-3)
+    assert rivals["mean"]["mse"] == pytest.approx(
+        np.mean([(values[t : t + 4] ** 2).mean() for t in task.origins("test")])
+    )
+    expected = np.mean([((values[t : t + 4] - values[t - 1]) ** 2).mean() for t in task.origins("test")])
+    assert rivals["naive"]["mse"] == pytest.approx(expected)
+    assert rivals["markov 1"]["mse"] < 0.1 * rivals["naive"]["mse"]  # each value says which comes next
+    assert task.baselines("test") == {name: found["mse"] for name, found in rivals.items()}
+
+
+def test_the_coverage_of_a_known_gaussian_is_its_own():
+    values = np.random.default_rng(0).normal(size=4000)
+    task = of(values, lookback=1, horizon=1)
+    errors = Errors(1, 1, "cpu")
+    y = task.window(task.origins("test")).y
+    errors.add(torch.zeros_like(y), y, None, (torch.full_like(y, -1.2816), torch.full_like(y, 1.2816)))
+    assert task.summary(errors, 0.8)["coverage"] == pytest.approx(0.8, abs=0.02)
+
+
+def test_what_was_not_measured_counts_for_nothing():
+    values = np.arange(20.0)
+    values[12] = 1000
+    seen = np.ones((20, 1), dtype=bool)
+    seen[12] = False
+    with_gap, without = of(values, seen=seen), of(values)
+    assert without.evaluate(Says(), "test")["mse"] > 1e4
+    batch = with_gap.window([11, 12])
+    assert batch.counts.flatten().tolist() == [True, False, False, True]
+    model = JOB.build({"name": "ar", "lookback": 4, "horizon": 2}, with_gap.series.scaler)
+    moved = batch._replace(y=torch.where(batch.counts, batch.y, batch.y + 7))
+    with torch.no_grad():
+        assert torch.equal(with_gap.loss(model, batch).value, with_gap.loss(model, moved).value)
+        assert not torch.equal(
+            without.loss(model, batch._replace(counts=None)).value, with_gap.loss(model, batch).value
+        )
+
+
+def test_a_series_too_short_is_refused_with_what_it_takes(tmp_path):
+    path = write(tmp_path, "x\n" + "".join(f"{i}\n" for i in range(30)))
+    with pytest.raises(DataError, match=r"at least 30 rows for train \(look-back 24, horizon 6\), found 21"):
+        SeriesTask(series.Config(lookback=24, horizon=6), data.load(path))
+    with pytest.raises(DataError, match=r"at least 6 rows for valid .*, found 3.*smaller --lookback or --horizon"):
+        SeriesTask(series.Config(lookback=4, horizon=6), data.load(path))
+
+
+def test_residual_intervals_hold_their_share_of_what_they_were_measured_on():
+    values = np.random.default_rng(0).normal(size=600)
+    task = of(values, lookback=3, horizon=2)
+    model = JOB.build({"name": "ar", "lookback": 3, "horizon": 2, "level": 0.7}, task.series.scaler).eval()
+    task.solve(model)
+    model.spread.copy_(task.reach(model))
+    found = task.evaluate(model, "valid")
+    assert found["coverage"] == pytest.approx(0.7, abs=0.01)
+    assert found["level"] == 0.7
+
+
+def test_k_steps_ahead_errors_accumulate_as_they_must():
+    """x ← x + 1, forecast as the last value: k steps ahead it is wrong by k."""
+    task = of(np.arange(40.0), lookback=1, horizon=1)
+    model = JOB.build({"name": "ar", "lookback": 1, "horizon": 1, "ahead": "recursive"}, task.series.scaler)
+    layer = model.memory.body.layers[0].map
+    with torch.no_grad():
+        layer.weight.fill_(1.0)
+        layer.bias.fill_(0.0)
+    found = series.k_step(model, task, (1, 4, 16))
+    assert [found[k]["mse"] for k in (1, 4, 16)] == pytest.approx([1, 16, 256])
+    assert [found[k]["windows"] for k in (1, 4, 16)] == [20, 17, 5]
+    free = series.free_run(model, task)
+    assert free["free"] == pytest.approx(np.mean(np.arange(1, 21) ** 2))
+    assert free["mean"] == pytest.approx(np.mean(np.arange(20, 40) ** 2))
+    with pytest.raises(DataError, match="more than 64 rows in test, found 20"):
+        series.k_step(model, task, (1, 64))
+
+
+# ------------------------------------------------------------------------------------------------ runs
+
+
+SMALL = {
+    "steps": 8,
+    "lookback": 12,
+    "horizon": 4,
+    "batch": 8,
+    "width": 8,
+    "warmup": 2,
+    "save_every": 3,
+    "eval_every": 4,
+}
+
+
+def configure(path, model="gru", **settings):
+    heads = {"heads": "2"} if model in tiny.HEADED else {}
+    texts = heads | {name: str(value) for name, value in (SMALL | settings).items()}
+    return JOB.configure(texts, model=model, data=(str(path),))
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write(tmp_path, hourly())
+
+
+class Killed(BaseException):
+    """The process is gone, as far as the run can tell."""
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("gru", {"segment": 4, "head_dropout": 0.3}),
+        ("lstm", {"ahead": "recursive", "intervals": "gaussian"}),
+        ("transformer", {"segment": 4, "stride": 2, "attention": "full", "dropout": 0.2, "normalise": "window"}),
+        ("mlp", {"intervals": "quantile"}),
+        ("ar", {"fit": "steps"}),
+    ],
+)
+def test_a_resumed_run_equals_the_uninterrupted_one(table, tmp_path, monkeypatch, model, settings):
+    run = configure(table, model, **settings)
+    JOB.train(run, str(tmp_path / "whole"))
+    real = Trainer.save
+
+    def save(self):
+        real(self)
+        if self.spent.step == 3:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", save)
+        with pytest.raises(Killed):
+            JOB.train(run, str(tmp_path / "resumed"))
+    JOB.resume(str(tmp_path / "resumed"))
+    assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("model", JOB.models)
+def test_every_model_becomes_a_run_that_can_be_measured_verified_and_asked(table, tmp_path, model):
+    out = str(tmp_path / "run")
+    found = JOB.train(configure(table, model, steps=2), out)
+    assert math.isfinite(found["mse"])
+    assert "coverage" in found
+    assert max(JOB.verify(out).values()) < 1e-10
+    used = JOB.load(out)
+    rows = list(forecast(used, table))
+    assert [row.series for row in rows] == ["a"] * 4 + ["b"] * 4
+    assert all(row.lower < row.mean < row.upper for row in rows)
+    assert rows[0].time == "2024-01-13 12:00:00"
+
+
+def test_a_run_folder_and_its_row_say_everything(table, tmp_path):
+    out = str(tmp_path / "run")
+    JOB.train(configure(table), out)
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {
+        "config.json", "model.safetensors", "scaler.json", "metrics.jsonl", "checkpoints", "manifest.json",
+    }  # fmt: skip
+    row = JOB.result(out, split="test", device="cpu")
+    assert row["task"] == "series"
+    assert row["metric"]["name"] == "mse"
+    assert row["metric"]["value"] == row["figures"]["mse"]
+    assert set(row["baselines"]) == set(series.BASELINES)
+    assert row["flops"] > 0
+    assert row["state_bytes"] == 2 * 8 * 4  # a state of width 8 for each of two series
+    columns, lines, below = JOB.table(row)
+    assert columns[0] == "horizon"
+    assert [line[0] for line in lines] == ["1", "4", "all"]
+    assert any("without learning, mse: naive" in line for line in below)
+    assert any("intervals meant to hold 80% held" in line for line in below)
+    json.dumps(row)
+
+
+def test_a_better_baseline_is_named(table, tmp_path):
+    out = str(tmp_path / "run")
+    JOB.train(configure(table, steps=1, lr="1e-9"), out)
+    found = JOB.measure(out, split="test")
+    assert "seasonal naive" in found["better"]
+    assert any(line.startswith("better than this model: ") for line in JOB.table(found)[2])
+
+
+def test_a_solved_run_is_a_run_like_any_other(table, tmp_path):
+    out = str(tmp_path / "run")
+    found = JOB.train(configure(table, "ar"), out)
+    assert found["mse"] < 0.05
+    assert [row["step"] for row in RunFolder(out).metrics()] == [1]
+    assert JOB.measure(out, split="valid")["metric"]["value"] == pytest.approx(found["mse"])
+    assert found["coverage"] == pytest.approx(0.8, abs=0.08)  # of 27 windows, in whole ones
+
+
+def test_all_of_another_file_is_measured_on_the_scale_of_the_run(table, tmp_path):
+    out = str(tmp_path / "run")
+    JOB.train(configure(table, "ar"), out)
+    other = write(tmp_path, hourly(rows=50), "other.csv")
+    found = JOB.measure(out, split="test", data=[other])
+    assert found["figures"]["windows"] == 50 - 12 - 4 + 1
+    swapped = write(tmp_path, hourly(rows=50, columns=("b", "c")), "swapped.csv")
+    with pytest.raises(DataError, match="found 'a'"):
+        JOB.measure(out, split="test", data=[swapped])
+
+
+def test_a_run_does_not_go_on_with_other_data(table, tmp_path):
+    out = str(tmp_path / "run")
+    JOB.train(configure(table), out)
+    Path(table).write_text(hourly(rows=310))
+    with pytest.raises(RunError, match="found other data"):
+        JOB.resume(out, longer=20)
+
+
+def test_a_run_whose_scaler_fits_another_model_is_refused(table, tmp_path):
+    out = tmp_path / "run"
+    JOB.train(configure(table), str(out))
+    data.load("sine").scaler.save(out / "scaler.json")
+    with pytest.raises(ContractError, match="expected 1 series as the scaler has, found 2"):
+        JOB.load(out)
+    (out / "scaler.json").unlink()
+    with pytest.raises(RunError, match="expected this file in the run folder"):
+        JOB.load(out)
+
+
+def test_full_attention_is_bound_by_no_law_of_steps(table, tmp_path):
+    out = str(tmp_path / "run")
+    JOB.train(configure(table, "transformer", attention="full", steps=1), out)
+    with pytest.raises(RunError, match="the laws bind attention=causal"):
+        JOB.verify(out)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"valid_share": 0.5, "test_share": 0.5}, "shares above 0"),
+        ({"fit": "solve"}, "fit=solve needs one layer of ar"),
+        ({"lookbak": 3}, "did you mean 'lookback'"),
+        ({"loss": "hubert"}, "did you mean 'huber'"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused_before_it_begins(table, tmp_path, settings, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        JOB.train(configure(table, **settings), str(tmp_path / "run"))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_data_that_cannot_be_is_refused():
+    with pytest.raises(ContractError, match="one file or known set, found 2"):
+        DataConfig(data=("a.csv", "b.csv"))
+    with pytest.raises(ContractError, match="target to be names"):
+        DataConfig(target=(1,))  # type: ignore[arg-type]
+    with pytest.raises(ContractError, match="as many as its look-back"):
+        JOB.train(configure("sine", "ar"), "nowhere", params=1000)
+
+
+def test_a_run_goes_on_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, hourly())
+    JOB.train(configure("table.csv", "ar"), str(tmp_path / "run"))
+    monkeypatch.chdir("/")
+    JOB.measure(str(tmp_path / "run"), split="test")
+
+
+# ------------------------------------------------------------------------------------------------ forecasts and gaps
+
+
+@pytest.fixture
+def solved(table, tmp_path):
+    """A linear run, which knows the waves of `hourly` well."""
+    JOB.train(configure(table, "ar", lookback=24), str(tmp_path / "solved"))
+    return JOB.load(tmp_path / "solved")
+
+
+def test_a_forecast_goes_on_where_the_file_ends(solved, tmp_path):
+    longer = data.read_table(write(tmp_path, hourly(rows=310), "longer.csv"))
+    rows = list(forecast(solved, write(tmp_path, hourly(rows=300)), 10))
+    assert [row.time for row in rows[:10]] == longer.times.texts[300:310]
+    for c, name in enumerate("ab"):
+        means = [row.mean for row in rows if row.series == name]
+        assert np.allclose(means, longer.values[300:310, c], atol=0.3)
+    assert {row.how for row in rows} == {"extrapolated"}
+    known = [row for row in rows if row.lower is not None]
+    assert len(known) == 2 * 4  # errors were measured up to the horizon of the run
+    assert all(row.lower < row.mean < row.upper for row in known)
+
+
+def test_a_file_shorter_than_the_look_back_is_refused(solved, tmp_path):
+    with pytest.raises(DataError, match="at least 24 rows, the look-back of the run, found 20"):
+        list(forecast(solved, write(tmp_path, hourly(rows=20))))
+    with pytest.raises(DataError, match="horizon of at least 1"):
+        list(forecast(solved, write(tmp_path, hourly()), -1))
+
+
+def test_gaps_are_filled_and_told_apart_from_what_lies_ahead(solved, tmp_path):
+    whole = data.read_table(write(tmp_path, hourly()))
+    missing = {(100, 0), (101, 0), (102, 0), (200, 1), (5, 0), (298, 1), (299, 1)}
+    rows = list(fill(solved, write(tmp_path, hourly(missing=missing), "gaps.csv")))
+    assert len(rows) == len(missing)
+    assert [row.time for row in rows] == [whole.times.texts[t] for t, _ in sorted(missing)]
+    truth = {(whole.times.texts[t], "ab"[c]): whole.values[t, c] for t, c in missing}
+    for row in rows:
+        assert row.mean == pytest.approx(truth[row.time, row.series], abs=0.5)
+        ahead = row.time in whole.times.texts[298:]
+        assert row.how == ("extrapolated" if ahead else "interpolated")
+        early = row.time == whole.times.texts[5]  # less than a look-back lies before it: a line
+        assert (row.lower is None) == early
+        assert early or row.lower < row.mean < row.upper
+    first, middle, last = (row.upper - row.lower for row in rows if row.series == "a" and row.lower is not None)
+    spread = solved.model.spread[:, 0].numpy() * solved.kept.deviation[0] * 2
+    assert first < spread[0]
+    assert last < spread[2]
+    assert middle > 0
+
+
+def test_what_a_bridge_ends_at_is_what_was_measured(solved, tmp_path):
+    """Were the value after the gap another one, so would be what is filled in, and most at its end."""
+    text = hourly(missing={(100, 0), (101, 0)})
+    lines = text.split("\n")
+    cells = lines[103].split(",")
+    raised = "\n".join([*lines[:103], ",".join([cells[0], str(float(cells[1]) + 3), cells[2]]), *lines[104:]])
+    before, after = (list(fill(solved, write(tmp_path, t, "gap.csv"))) for t in (text, raised))
+    assert [b.mean - a.mean for a, b in zip(before, after, strict=True)] == pytest.approx([1, 2], abs=1e-5)
+
+
+def test_before_its_first_value_nothing_is_said_of_a_column(solved, tmp_path):
+    assert list(fill(solved, write(tmp_path, hourly(missing={(0, 0), (1, 0)}), "late.csv"))) == []
+    with pytest.raises(DataError, match="before row 22, found 20"):
+        list(fill(solved, write(tmp_path, hourly(rows=21, missing={(20, 0)}), "short.csv")))
+
+
+def test_the_curve_of_a_run_has_every_power_of_four(solved):
+    found = k_step(solved)
+    assert list(found["k_step"]) == [1, 4, 16]
+    assert found["free_run"]["points"] == 60
+
+
+# ------------------------------------------------------------------------------------------------ figures and recipes
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_forecast_is_drawn(solved, table, tmp_path, suffix):
+    path = tmp_path / f"figure.{suffix}"
+    found = open_file(solved, table)
+    assert plot(history(found, 48), forecast(solved, found), path) == []
+    assert path.stat().st_size > 1000
+    if suffix == "svg":
+        assert "measured" in path.read_text()
+
+
+def test_a_figure_shows_times_of_every_kind_and_any_name(tmp_path):
+    for times in (["1", "2", "3"], ["2024-01-01", "2024-01-02", "2024-01-03"], ["01.02.2024", "x", "y"]):
+        past = [(times[0], "cost $ of $x", 1.0), (times[1], "cost $ of $x", 2.0)]
+        ahead = [(times[2], "cost $ of $x", 3.0, None, None)]
+        assert plot(past, ahead, tmp_path / "figure.png") == []
+    notes = plot([], [("1", "𓀀", 1.0, 0.0, 2.0)], tmp_path / "figure.png")
+    assert not notes or "install" in notes[0]
+    many = [("1", f"s{i}", 1.0, 0.0, 2.0) for i in range(20)]
+    assert plot([], many, tmp_path / "figure.png") == ["the figure shows 12 of 20 series"]
+
+
+def test_a_figure_of_no_kind_or_of_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="expected a figure's name to end in .png, .svg, .pdf, found '.gif'"):
+        plot([], [("1", "x", 1.0, 0.0, 2.0)], tmp_path / "figure.gif")
+    with pytest.raises(ValueError, match="expected a forecast to draw"):
+        plot([], [], tmp_path / "figure.png")
+
+
+def test_figures_need_no_torch():
+    code = "import sys, recollect.report.series; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("series/*.json"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_is_a_run_that_can_be_built(path):
+    found = read_recipe(str(path))
+    run = JOB.configure(found.settings, model=found.model, data=found.data)
+    scaler = data.Scaler(tuple("abcdefg"), (0.0,) * 7, (1.0,) * 7, (1.0,) * 7, 24)
+    settings = run.model | {"series": 7, "lookback": run.task.lookback, "horizon": run.task.horizon}
+    with torch.device("meta"):
+        assert JOB.build(settings, scaler).config.steps > 1
+
+
+def test_there_are_recipes():
+    assert len(RECIPES) >= 8
