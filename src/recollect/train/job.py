@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -73,6 +73,7 @@ class Job(ABC, Generic[D, K]):
     default: str  # the model that is trained where none is named
     data_config: Any  # frozen dataclasses
     task_config: Any
+    usual: ClassVar[Mapping[str, str]] = {}  # settings where the flags say nothing
 
     @abstractmethod
     def homes(self, model: str) -> dict[str, type]:
@@ -184,6 +185,7 @@ class Job(ABC, Generic[D, K]):
         for name in given:
             if name not in own:
                 raise SettingError(f"--{name}: expected a flag of the task {self.name}, found one of another task")
+        texts = {**self.usual, **texts}
         homes = {"train": Settings, self.name: self.task_config, "data": self.data_config} | self.homes(model)
         parts = distribute(texts, homes)
         if "model" in parts["model"]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +20,6 @@ from .job import Job, Run, told
 
 FILE = "memory.json"
 OWN = ("inputs", "outputs", "tokens", "pool")  # settings of the model that the test decides
-# Where the flags say nothing. Rows are never seen twice, so there is nothing for decay to guard against.
-USUAL = {"lr": "3e-3", "weight_decay": "0"}
 
 
 class MemoryJob(Job[tests.Test, tests.Test]):
@@ -30,13 +28,12 @@ class MemoryJob(Job[tests.Test, tests.Test]):
     models = tuple(KINDS)
     default = "lstm"
     task_config = memory.Config
+    # rows are never seen twice, so there is nothing for decay to guard against
+    usual: ClassVar[Mapping[str, str]] = {"lr": "3e-3", "weight_decay": "0"}
 
     def __init__(self, test: type[tests.Test]) -> None:
         self.name = test.kind
         self.data_config = test
-
-    def configure(self, texts: Mapping[str, str], *, model: str, **given: Any) -> Run:
-        return super().configure(USUAL | dict(texts), model=model, **given)
 
     def homes(self, model: str) -> dict[str, type]:
         return {"model": BodyConfig, "layer": LAYERS[KINDS[model].layer]}

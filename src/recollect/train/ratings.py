@@ -2,10 +2,10 @@
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -83,6 +83,7 @@ class RatingsJob(Job[Ratings, Kept]):
     default = "dot"
     data_config = DataConfig
     task_config = ratings.Config
+    usual: ClassVar[Mapping[str, str]] = {"lr": "0.03", "warmup": "20"}  # every vector is seen in few batches
 
     def homes(self, model: str) -> dict[str, type]:
         return {"model": models.Config}

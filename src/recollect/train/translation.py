@@ -1,9 +1,9 @@
 """The job of translation: two parallel texts in, a model that translates lines out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,7 @@ class DataConfig:
     """Where the pairs are (none: numbers in words), and how they are cut up; see `data.parallel.load`.
 
     `joint` makes one vocabulary for both languages; `lower` and `moses` prepare the text before it is tokenised.
+    `held_out` is the share of sentences for validation, and as much for the test, where the data has none.
     """
 
     data: tuple[str, ...] = ()
@@ -39,7 +40,7 @@ class DataConfig:
     lower: bool = False
     moses: bool = False
     longest: int = LONGEST
-    share: float = SHARE
+    held_out: float = SHARE
     count: int = numbers.COUNT
     highest: int = numbers.HIGHEST
 
@@ -60,6 +61,13 @@ class TranslationJob(Job[Parallel, Sides]):
     default = "attend"
     data_config = DataConfig
     task_config = translation.Config
+    usual: ClassVar[Mapping[str, str]] = {
+        "lr": "2e-3",
+        "weight_decay": "0.01",
+        "steps": "600",
+        "batch": "2048",
+        "width": "128",
+    }
 
     def homes(self, model: str) -> dict[str, type]:
         return {"model": seq2seq.Config}
@@ -67,6 +75,7 @@ class TranslationJob(Job[Parallel, Sides]):
     def read(self, config: DataConfig, data_dir: str | None, kept: Sides | None = None) -> Parallel:
         given = asdict(config)
         places = {name: list(given.pop(name)) or None for name in ("data", "valid", "test")}
+        given["share"] = given.pop("held_out")  # a model's `share` says which tables are one
         return parallel.load(places.pop("data"), **places, **given, data_dir=data_dir, existing=kept)
 
     def keep(self, data: Parallel) -> Sides:
