@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from recollect.data import corpus, known, shards, tokenize
 from recollect.data.corpus import load
 from recollect.data.known import KNOWN, KnownFile, KnownSet
-from recollect.data.text import DataError, Text, chunks, files, rechunk
+from recollect.data.text import DataError, Text, chunks, files, only_letters, rechunk
 
 DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 KINDS = ("chars", "chars+bytes", "bytes", "words", "bpe")
@@ -542,3 +542,21 @@ def test_names_that_are_not_utf8_are_names_too(tmp_path, encoded):
 def test_importing_the_data_part_imports_neither_torch_nor_tokenizers():
     code = "import sys, recollect.data; sys.exit(bool({'torch', 'tokenizers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_only_letters_are_the_same_however_the_text_comes(size):
+    text = "The Time-Traveller (for so…\n\n it will be CONVENIENT!)  ärgerlich 42 x"
+    expected = re.sub("[^A-Za-z]+", " ", text).lower()
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    assert "".join(only_letters(pieces)) == expected
+
+
+def test_a_corpus_of_letters_has_27_symbols(tmp_path):
+    book = tmp_path / "book.txt"
+    book.write_text("The quick brown fox jumps over 13 lazy dogs!\n" * 50, encoding="utf-8")
+    found = corpus.load(book, letters=True, cache=tmp_path / "cache")
+    assert found.tokenizer.size == 27
+    assert set(found.tokenizer.decode(found.train)) == set(" abcdefghijklmnopqrstuvwxyz")
+    plain = corpus.load(book, cache=tmp_path / "cache")
+    assert plain.fingerprint != found.fingerprint

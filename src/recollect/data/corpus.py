@@ -47,6 +47,7 @@ def load(
     valid: Sequence[StrPath] | None = None,
     test: Sequence[StrPath] | None = None,
     share: float = 0.1,
+    letters: bool = False,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
     existing: Tokenizer | None = None,
@@ -56,16 +57,19 @@ def load(
     `data` is one or more files or folders, the name of a known set (for a file of that name write ./name), or None
     for the Python standard library's own source.
     Without validation files (and where the set has none) the last `share` of the characters is the validation part;
-    of the standard library it is about that share of the files. `tokenizer` is one of `tokenize.CHOICES`;
+    of the standard library it is about that share of the files. With `letters` only a to z and blanks are read.
+    `tokenizer` is one of `tokenize.CHOICES`;
     `existing` is one that a run already has, used as it is.
     """
     name, texts, by_order = _sources(data, valid, test, share, data_dir, cache)
+    texts = {split: replace(text, letters=letters) for split, text in texts.items()}
     sources = shards.Sources([path for text in texts.values() for path in text.paths])
     settings = {
         "tokenizer": tokenizer if existing is None else tokenize.fingerprint(existing),
         "vocab": vocab if existing is None else None,
         "splits": {split: [str(path.absolute()) for path in text.paths] for split, text in texts.items()},
         "share": share if by_order else None,
+        "letters": letters,
     }
     folder = known.cache_folder(cache) / "text" / f"{_slug(name)}-{_sha256(settings)[:16]}"
 
@@ -79,7 +83,7 @@ def load(
     numbers = tokenize.fingerprint(plan.tokenizer)
     found: dict[str, shards.Shard] = {}
     for split, text in texts.items():
-        made_by = {"tokenizer": numbers, "part": [text.start, text.stop]}
+        made_by = {"tokenizer": numbers, "part": [text.start, text.stop], "letters": letters}
         own = sources.some(text.paths)
         found[split] = shards.find(folder, split, own, made_by) or _encode(folder, split, own, made_by, text, plan)
 

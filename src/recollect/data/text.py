@@ -259,15 +259,17 @@ class Text:
     """Files read as one text, from character `start` up to `stop`. Can be read any number of times.
 
     A file that does not end its last line has it ended before the next file begins, so that no two words fuse.
+    With `letters` the text is made of small letters a to z and single blanks (`only_letters`).
     """
 
     paths: tuple[Path, ...]
     start: int = 0
     stop: int | None = None
+    letters: bool = False
 
     def __iter__(self) -> Iterator[str]:
         at = 0
-        for chunk in self._joined():
+        for chunk in only_letters(self._joined()) if self.letters else self._joined():
             if self.stop is not None and at >= self.stop:
                 return
             stop = len(chunk) if self.stop is None else min(len(chunk), self.stop - at)
@@ -290,6 +292,8 @@ class Text:
 
     def locate(self, index: int) -> str:
         """Where character `index` of this part stands: file, line, and character in that line."""
+        if self.letters:
+            return f"character {index:,} of what is left of the text"
         wanted = self.start + index
         at, last = 0, "\n"
         for path in self.paths:
@@ -305,6 +309,18 @@ class Text:
                 if wanted < at:
                     return f"{path}, line {line:,}, character {column:,}"
         return f"character {index:,}"
+
+
+def only_letters(pieces: Iterable[str]) -> Iterator[str]:
+    """Small letters a to z, with one blank for whatever stands between them, as Dive into Deep Learning reads books."""
+    after_blank = False
+    for piece in pieces:
+        text = re.sub("[^a-z]+", " ", piece.lower())
+        if after_blank:
+            text = text.removeprefix(" ")
+        if text:
+            after_blank = text[-1] == " "
+            yield text
 
 
 def rechunk(pieces: Iterable[str], size: int) -> Iterator[str]:

@@ -29,7 +29,10 @@ MODELS = (*COUNTED, *language.KINDS)
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Where the text is: files, folders or a known set's name (none: Python's own library), and how it is cut up."""
+    """Where the text is: files, folders or a known set's name (none: Python's own library), and how it is cut up.
+
+    `letters` reads small letters a to z and blanks alone.
+    """
 
     data: tuple[str, ...] = ()
     valid: tuple[str, ...] = ()
@@ -37,6 +40,7 @@ class DataConfig:
     tokenizer: str = "chars"
     vocab: int | None = None
     share: float = 0.1
+    letters: bool = False
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -54,6 +58,7 @@ class DataConfig:
             valid=list(self.valid) or None,
             test=list(self.test) or None,
             share=self.share,
+            letters=self.letters,
             data_dir=data_dir,
             existing=existing,
         )
