@@ -7,10 +7,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from . import layers
+from . import decoding, layers
 from .measure import write
 
-ROWS = {**layers.ROWS}
+ROWS = {**layers.ROWS, **decoding.ROWS}
 
 
 def main() -> int:
