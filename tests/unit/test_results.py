@@ -13,7 +13,7 @@ NEEDED = {
 
 
 def test_the_results_page_is_made_from_the_rows():
-    expected = results.page(results.rows(ROOT / "results"))
+    expected = results.page(ROOT / "results")
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == expected, (
         "run python -m recollect.report.results"
     )
