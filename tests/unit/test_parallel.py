@@ -15,18 +15,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect.data import corpus, known, parallel, shards, tokenize
+from recollect.data import corpus, known, pair_tokens, parallel, shards, tokenize
 from recollect.data.known import KNOWN, KnownFile, KnownSet
 from recollect.data.moses import Preparation
-from recollect.data.parallel import (
-    Pairs,
-    Side,
-    batches_by_tokens,
-    batches_from,
-    load,
-    load_sides,
-    save_sides,
-)
+from recollect.data.pairs import Pairs, batches_by_tokens, batches_from
+from recollect.data.parallel import load
+from recollect.data.sides import Side, load_sides, save_sides, sides_from_json, sides_to_json
 from recollect.data.text import DataError
 
 DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
@@ -465,7 +459,7 @@ def test_lines_encoded_together_are_encoded_as_each_alone(lines, kind, chinese):
     if kind == "chars":
         one = Side(one.preparation, one.tokenizer.with_unknown())
     lines = [one.prepared(line) for line in lines]
-    ids, lengths = parallel._encode_lines(one, [line.encode() for line in lines], "train")
+    ids, lengths = pair_tokens._encode_lines(one, [line.encode() for line in lines], "train")
     alone = [one.encode(line).tolist() for line in lines]
     assert np.split(ids, np.cumsum(lengths)[:-1])[0].tolist() == alone[0]
     assert [len(some) for some in alone] == lengths.tolist()
@@ -516,7 +510,7 @@ def test_sides_are_kept_in_one_file(tmp_path, write, kind, joint):
     save_sides(tmp_path / "tokenizer.json", found.source, found.target)
     source, target = load_sides(tmp_path / "tokenizer.json")
     assert (source.tokenizer is target.tokenizer) == joint
-    assert parallel.sides_to_json(source, target) == parallel.sides_to_json(found.source, found.target)
+    assert sides_to_json(source, target) == sides_to_json(found.source, found.target)
     for one, sentence in pairs:
         assert source.encode(one).tolist() == found.source.encode(one).tolist()
         assert target.encode(sentence).tolist() == found.target.encode(sentence).tolist()
@@ -525,10 +519,10 @@ def test_sides_are_kept_in_one_file(tmp_path, write, kind, joint):
 
 
 def mangled():
-    good = parallel.sides_to_json(side("en", "bytes"), side("zh", "words"))
-    joint = parallel.sides_to_json(side("en", "bytes"), side("en", "bytes"))
-    assert parallel.sides_from_json(good)
-    assert parallel.sides_from_json(joint)
+    good = sides_to_json(side("en", "bytes"), side("zh", "words"))
+    joint = sides_to_json(side("en", "bytes"), side("en", "bytes"))
+    assert sides_from_json(good)
+    assert sides_from_json(joint)
 
     def but(data, *path, value):
         data = json.loads(json.dumps(data))
@@ -667,8 +661,8 @@ def entry():
 def made(monkeypatch):
     """How often pairs were made anew."""
     calls = []
-    make = parallel._make
-    monkeypatch.setattr(parallel, "_make", lambda *a: calls.append(a[0]) or make(*a))
+    make = parallel.make
+    monkeypatch.setattr(parallel, "make", lambda *a: calls.append(a[0]) or make(*a))
     return calls
 
 
@@ -716,8 +710,8 @@ def test_an_old_source_is_known_by_its_stamp_alone(write, made, monkeypatch):
 
 def test_a_source_that_changes_while_it_is_read_is_refused(write, monkeypatch):
     path = table(write, zip(numbered(0, 99), numbered(0, 99, "mot"), strict=True))
-    read = parallel._read
-    monkeypatch.setattr(parallel, "_read", lambda *a: (read(*a), Path(path).write_text("a\tb\n"))[0])
+    read = pair_tokens._read
+    monkeypatch.setattr(pair_tokens, "_read", lambda *a: (read(*a), Path(path).write_text("a\tb\n"))[0])
     with pytest.raises(DataError, match="changed meanwhile"):
         load(path, tokenizer="bytes")
     assert not list(entry().iterdir())

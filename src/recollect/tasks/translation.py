@@ -17,7 +17,9 @@ from torch.nn.functional import cross_entropy
 
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.task import Loss
-from ..data.parallel import SPLITS, Pairs, Parallel, batches_by_tokens, batches_from
+from ..data.pair_tokens import SPLITS
+from ..data.pairs import Pairs, batches_by_tokens, batches_from
+from ..data.parallel import Parallel
 from ..data.text import DataError
 from ..decode.beam import Config as Search
 from ..decode.translate import hypotheses, pad

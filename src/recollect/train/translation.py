@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from ..core.contract import ContractError, Memory, check_settings
 from ..data import numbers, parallel, tokenize
 from ..data.known import KNOWN
-from ..data.parallel import LONGEST, SHARE, Parallel, Side
+from ..data.parallel import LONGEST, SHARE, Parallel
+from ..data.sides import Side, load_sides, save_sides
 from ..layers import known
 from ..models import seq2seq
 from ..tasks import translation
@@ -82,13 +83,13 @@ class TranslationJob(Job[Parallel, Sides]):
         return data.source, data.target
 
     def save(self, kept: Sides, folder: Path) -> None:
-        parallel.save_sides(folder / "tokenizer.json", *kept)
+        save_sides(folder / "tokenizer.json", *kept)
 
     def recall(self, folder: Path) -> Sides:
         path = folder / "tokenizer.json"
         if not path.exists():
             raise RunError(f"{path}: expected this file in the run folder, found none")
-        return parallel.load_sides(path)
+        return load_sides(path)
 
     def describe(self, data: Parallel) -> dict[str, Any]:
         counts = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test) if data.test else 0}
