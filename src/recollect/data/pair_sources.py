@@ -1,6 +1,7 @@
 """Where pairs of lines come from: two files, the columns of a table, a known set, numbers in words."""
 
 import os
+import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,6 +113,56 @@ class Numbers:
     def __iter__(self) -> Iterator[tuple[str, str] | None]:
         made = numbers.pairs(self.languages, self.count, self.seed, self.highest)
         return ((pair.source, pair.target) for pair in made)
+
+
+@dataclass(frozen=True)
+class Chained:
+    """Sentences joined, one after the other, to texts whose numbers of source words are drawn evenly up to `words`.
+
+    The sentences are gone through `rounds` times, each time with other draws. A text ends with the sentence that
+    reaches the drawn number; one that would go beyond `words` begins the next text.
+    """
+
+    part: Part
+    words: int
+    rounds: int = 1
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return self.part.paths
+
+    def describe(self) -> list[Any]:
+        return ["chained", self.words, self.rounds, self.part.describe()]
+
+    def check(self) -> None:
+        self.part.check()
+
+    def __iter__(self) -> Iterator[tuple[str, str] | None]:
+        for number in range(self.rounds):
+            draw = random.Random(number)
+            wanted, held = draw.randint(1, self.words), []
+            for pair in self.part:
+                if pair is None or not all(side.strip() for side in pair):
+                    yield pair  # counted where it is used
+                    continue
+                if held and _words(held) + len(pair[0].split()) > self.words:
+                    yield _joined(held)
+                    wanted, held = draw.randint(1, self.words), []
+                held.append(pair)
+                if _words(held) >= wanted:
+                    yield _joined(held)
+                    wanted, held = draw.randint(1, self.words), []
+            if held:
+                yield _joined(held)
+
+
+def _words(pairs: list[tuple[str, str]]) -> int:
+    return sum(len(source.split()) for source, _ in pairs)
+
+
+def _joined(pairs: list[tuple[str, str]]) -> tuple[str, str]:
+    first, second = (" ".join(side.strip() for side in sides) for sides in zip(*pairs, strict=True))
+    return first, second
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -9,18 +9,19 @@
 Nothing of this holds more than a few thousand lines at a time.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from . import known, numbers, shards, tokenize
 from .moses import Preparation
-from .pair_sources import Given, Numbers, find
+from .pair_sources import Chained, Given, Numbers, find
 from .pair_tokens import SIDES, Work, make, recall, sha256_of
 from .pairs import Pairs
 from .sides import Side, sides_to_json
 from .text import DataError, StrPath
 
 LONGEST = 250  # tokens of a sentence that is trained on
+CHAIN_ROUNDS = 4  # so that joined training texts are about as many as the sentences were
 SHARE = 0.05  # of the source sentences, for validation, and as much for the test
 
 
@@ -54,6 +55,7 @@ def load(
     moses: bool = False,
     longest: int = LONGEST,
     share: float = SHARE,
+    chain: int | None = None,
     count: int = numbers.COUNT,
     highest: int = numbers.HIGHEST,
     seed: int = 0,
@@ -71,7 +73,8 @@ def load(
 
     `tokenizer` is one of `tokenize.CHOICES`, of `vocab` tokens, for each side, or with `joint` for both together.
     Training leaves out pairs with more than `longest` tokens on a side. `existing` are the sides that a run already
-    has, used as they are.
+    has, used as they are. `chain` joins sentences to texts of up to so many words (`pair_sources.Chained`), to see
+    what length does.
     """
     if longest < 1:
         raise DataError(f"expected sentences of at least 1 token, found longest={longest}")
@@ -82,6 +85,15 @@ def load(
     made = Numbers(count=count, highest=highest, seed=seed)
     found = find(data, pair, {"valid": valid, "test": test}, columns, made, data_dir, cache)
     carved = tuple(split for split in ("valid", "test") if split not in found.parts)
+    if chain is not None:
+        if carved:
+            raise DataError(
+                f"expected parts of their own for {' and '.join(carved)} with chain={chain}, found none: what is "
+                "joined could not be split without a leak; name validation and test files"
+            )
+        rounds = {"train": CHAIN_ROUNDS}
+        parts = {split: Chained(part, chain, rounds.get(split, 1)) for split, part in found.parts.items()}
+        found = replace(found, parts=parts, notes=(*found.notes, f"sentences joined to texts of up to {chain} words"))
     if carved and not 0 < share < 0.5:
         raise DataError(f"expected a share between 0 and 0.5 for each of {' and '.join(carved)}, found {share}")
     if existing is not None:

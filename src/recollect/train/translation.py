@@ -42,6 +42,7 @@ class DataConfig:
     moses: bool = False
     longest: int = LONGEST
     held_out: float = SHARE
+    chain: int | None = None
     count: int = numbers.COUNT
     highest: int = numbers.HIGHEST
 
