@@ -93,3 +93,19 @@ def test_the_lineage_table_is_printed_whole():
     for name in layers.LINEAGE:
         assert name in out
     assert "[1:]" in out.replace("\n", "")  # brackets are not markup
+
+
+def test_a_setting_has_one_home():
+    """Else --set could not say which is meant. Those of the data that also size a model are the job's to hand on."""
+    from dataclasses import fields
+
+    from recollect.train.jobs import JOBS
+    from recollect.train.settings import Settings
+
+    handed_on = {"vocab", "lookback", "horizon", "tokens", "users", "items", "features"}
+    for job in JOBS.values():
+        for model in job.models:
+            homes = [Settings, job.task_config, job.data_config, job.homes(model)["model"]]
+            names = [field.name for home in homes for field in fields(home)]
+            twice = {name for name in names if names.count(name) > 1} - handed_on
+            assert not twice, f"{job.name} {model}: {twice}"
