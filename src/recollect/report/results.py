@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+BY_HEART = ("timemachine",)  # trained on little text for so long that it is learned by heart
 TITLES = {
     "tinyshakespeare": (
         "Tiny Shakespeare, characters, first 90 % / last 10 %",
@@ -45,7 +46,7 @@ def page(folder: Path) -> str:
 
 
 def table(found: list[dict[str, Any]]) -> str:
-    by_heart = any("end" in row for row in found)
+    by_heart = any(row["data"] in BY_HEART for row in found)
     columns = ["model", "mean", "range", "seeds", "perplexity", "carried state", "parameters"]
     columns += ["training text at the end", "validation at the end"] if by_heart else []
     columns += ["training", "machine"]

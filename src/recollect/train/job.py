@@ -6,7 +6,9 @@ A `Job` says what is particular to a task: its data, its models, how it is measu
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from math import nan
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
@@ -326,6 +328,10 @@ class Job(ABC, Generic[D, K]):
             "peak_bytes": last.get("memory"),
             "state_bytes": self.state_bytes(used.model, used.run),
             "curve": [[row["step"], row["valid"]] for row in metrics if "valid" in row],
+            "end": {
+                "train": fmean([row["loss"] for row in metrics if "loss" in row][-5:] or [nan]),
+                "valid": next((row["valid"] for row in reversed(metrics) if "valid" in row), None),
+            },
             "commit": manifest["commit"],
             "command": manifest["command"],
             "machine": manifest["machine"],
