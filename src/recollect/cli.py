@@ -227,6 +227,8 @@ def translate(
 
     if alignment:
         figure.check_path(alignment)
+    if (layer or head) and not (alignment or alignment_text):
+        raise ValueError("--layer and --head: expected --alignment or --alignment-text with them, found neither")
     used = JOB.load(run, _device(device))
     source, target = used.kept
     given = {"beam": 1 if beam is None and temperature is not None else beam, "length_penalty": length_penalty}

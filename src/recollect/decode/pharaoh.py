@@ -1,25 +1,34 @@
 """Alignments as text: for each word of the target the word of the source that it looked at most, as `source-target`."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
+UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")  # Thai, Lao, kana, Han
+
 
 def words(side: Any, ids: Sequence[int]) -> list[int]:
-    """The number of the word that each token belongs to; where nothing parts words, each token is one."""
+    """The number of the word that each token belongs to: blanks part words, and a token with Chinese in it is one.
+
+    A blank belongs to the word before it; tokens that only together make a character, to that character's word.
+    """
     stream = side.tokenizer.streamer()
-    texts = [stream.push(int(token)) for token in ids]
-    if not any(character.isspace() for character in "".join(texts).strip()):
-        return list(range(len(ids)))
     numbers: list[int] = []
-    word, parted = 0, False
-    for text in texts:
-        if numbers and (parted or text[:1].isspace()) and text.strip():
+    word, parted, held = -1, True, 0
+    for token in ids:
+        text = stream.push(int(token))
+        held += 1
+        if not text:
+            continue
+        alone = UNSPACED.search(text) is not None
+        if text.strip() and (alone or parted or text[0].isspace()):
             word += 1
-        numbers.append(word)
-        parted = text[-1:].isspace()
-    return numbers
+        parted = alone or text[-1].isspace()
+        numbers += [max(word, 0)] * held
+        held = 0
+    return numbers + [max(word, 0)] * held
 
 
 def pairs(weights: Tensor, source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:

@@ -40,13 +40,14 @@ def hypotheses(
     config: beam.Config,
     *,
     tokens: int = 4096,
-    first: int = 0,
+    ids: Sequence[int] | None = None,
     alignments: bool = False,
 ) -> list[list[Hypothesis]]:
     """The n-best lists of sources given as token ids, batched by length: rows times the longest is at most `tokens`.
 
-    `first` is the number of the first row in its file, so that drawn texts do not depend on how it was cut up.
+    `ids` are the rows' numbers in their file, so that drawn texts do not depend on how it was cut up.
     """
+    ids = range(len(rows)) if ids is None else ids
     found: list[list[Hypothesis]] = [[] for _ in rows]
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     while order:
@@ -63,7 +64,7 @@ def hypotheses(
             config=config,
             banned=(target.pad, target.begin),
             alignments=alignments,
-            ids=[first + i for i in batch],
+            ids=[ids[i] for i in batch],
         )
         for i, hypothesis in zip(batch, lists, strict=True):
             found[i] = hypothesis
@@ -83,7 +84,15 @@ def lines(
 ) -> Iterator[tuple[str, np.ndarray, list[Hypothesis]]]:
     """Each line with its tokens and its n-best list, in order; an empty line has an empty list."""
     waiting, number = iter(texts), 0
-    while part := list(islice(waiting, together)):
+    failure: ValueError | None = None
+    while failure is None:
+        part: list[str] = []
+        try:
+            part.extend(islice(waiting, together))
+        except ValueError as error:  # a line that cannot be read: those before it are still translated
+            failure = error
+        if not part:
+            break
         rows = [source.encode(text) if text.strip() else np.zeros(0, np.int32) for text in part]
         full = [i for i, row in enumerate(rows) if len(row)]
         written = iter(
@@ -94,13 +103,20 @@ def lines(
                 [rows[i] for i in full],
                 config,
                 tokens=tokens,
-                first=number,
+                ids=[number + i for i in full],
                 alignments=alignments,
             )
         )
         for text, row in zip(part, rows, strict=True):
             yield text, row, next(written) if len(row) else []
         number += len(part)
+    if failure is not None:
+        raise failure
+
+
+def one_line(text: str) -> str:
+    """A text that stays one line in a file of lines, whatever a model writes: some vocabularies hold a newline."""
+    return text.translate({ord("\n"): " ", ord("\r"): " "})
 
 
 @torch.no_grad()

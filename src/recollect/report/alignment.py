@@ -13,8 +13,9 @@ def draw(
     size = 0.32
     page, axes = figure.canvas(2.2 + size * len(source), 1.8 + size * len(target))
     axes.imshow(weights, cmap="Greys", vmin=0, vmax=max(max(row) for row in weights), aspect="equal")
-    axes.set_xticks(range(len(source)), source, rotation=60, ha="left", rotation_mode="anchor", fontfamily=names)
-    axes.set_yticks(range(len(target)), target, fontfamily=names)
+    words = {"fontfamily": names, "parse_math": False}  # a word with two $ in it is no formula
+    axes.set_xticks(range(len(source)), source, rotation=60, ha="left", rotation_mode="anchor", **words)
+    axes.set_yticks(range(len(target)), target, **words)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_xticks([i - 0.5 for i in range(1, len(source))], minor=True)

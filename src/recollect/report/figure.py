@@ -1,11 +1,13 @@
 """What all figures share: no display, text that stays text, and a font that has the glyphs."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 FORMATS = (".png", ".svg", ".pdf")
+LARGEST = 6000  # pixels of a side: what is larger takes gigabytes, or is refused
 PACKAGES = (  # blocks of characters and the Debian package whose fonts have them
     ((0x2E80, 0x9FFF), "fonts-noto-cjk"),
     ((0xAC00, 0xD7AF), "fonts-noto-cjk"),
@@ -42,7 +44,7 @@ def save(figure: Any, path: str) -> None:
     from matplotlib import pyplot
 
     check_path(path)
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=min(150, LARGEST / max(figure.get_size_inches())))
     pyplot.close(figure)
 
 
@@ -68,14 +70,23 @@ def families(texts: Iterable[str]) -> list[str]:
 
 @cache
 def installed() -> list[tuple[str, str]]:
-    """The fonts of this machine, matplotlib's own first, plain faces before others."""
+    """The fonts of this machine, matplotlib's own first, plain faces before others.
+
+    matplotlib lists fonts once and for all: one that was installed since is added here. Its font of last resort claims
+    every glyph and draws boxes, so it is left out.
+    """
     from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    for path in sorted(set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}):
+        with suppress(OSError, RuntimeError):  # no font, or one without outlines
+            manager.addfont(path)
 
     def rank(font: Any) -> tuple[bool, bool, bool, str]:
         plain = font.style == "normal" and font.weight in (400, "normal", "regular")
         return font.name != "DejaVu Sans", not plain, "Mono" in font.name, font.name
 
-    fonts = sorted(font_manager.fontManager.ttflist, key=rank)
+    fonts = sorted((font for font in manager.ttflist if "Last Resort" not in font.name), key=rank)
     return list({font.name: (font.name, font.fname) for font in reversed(fonts)}.values())[::-1]
 
 

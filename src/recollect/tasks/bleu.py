@@ -3,13 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-UNSPACED = {"zh": "zh", "cmn": "zh", "ja": "char", "th": "char"}
+from ..decode.pharaoh import UNSPACED
+
+TOKENIZERS = {"zh": "zh", "cmn": "zh", "ja": "char", "th": "char"}
 BUCKETS = (5, 10, 15, 20, 30, 40, 50, 60, 80)
 
 
 def tokenizer_for(language: str) -> str:
     """sacreBLEU's tokeniser for a language: its own for Chinese, characters where words have no spaces, else 13a."""
-    return UNSPACED.get(language, "13a")
+    return TOKENIZERS.get(language, "13a")
+
+
+def length(text: str) -> int:
+    """How many words a sentence has; in scripts that write no blanks, each character is one."""
+    return len(UNSPACED.findall(text)) + len(UNSPACED.sub(" ", text).split())
 
 
 def bleu(found: Sequence[str], wanted: Sequence[str], *, tokenizer: str, lower: bool = False) -> dict[str, Any]:

@@ -279,7 +279,8 @@ class Trainer:
         self.model.eval()
         with torch.no_grad():
             value = float(self.task.evaluate(self.model, "valid")[self.task.metric])
-            self._keep_if_best(value)
+            if value < self.best:
+                self._keep_if_best(value)
         self.progress.say(f"mean of the last {len(steps[-keep:])} evaluations: {self.task.metric} {value:.4f}")
         checkpoint.load_weights(self.model, before, folder.last)
 
@@ -287,8 +288,8 @@ class Trainer:
         """Evaluate what came last, save, and leave the best weights in model.safetensors."""
         if self.evaluated != self.spent.step:
             self._evaluate()
-        self.save()
         self._judge_mean()
+        self.save()
         if self.folder is not None:
             tensors, note = checkpoint.read_tensors(self.folder.best)
             checkpoint.load_weights(self.model, tensors, self.folder.best)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from glob import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -202,5 +203,5 @@ def anchor(name: str) -> str:
     if name in KNOWN:
         return name
     path = Path(name)
-    there = path.exists() or any(path.parent.glob(f"{path.name}.*"))
+    there = path.exists() or any(path.parent.glob(f"{escape(path.name)}.*"))
     return str(path.absolute()) if there else name
