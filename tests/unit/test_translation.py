@@ -1017,8 +1017,10 @@ def test_what_cannot_be_done_is_told_in_one_line(command, run, tmp_path, monkeyp
     refused(command("translate", run, *argv, stdin=b"the cat\n"), *parts)
 
 
-def test_a_line_that_is_not_utf8_is_named(command, run):
-    refused(command("translate", run, stdin=b"the cat\n\na caf\xe9\n"), "stdin, line 3: expected UTF-8, found a byte")
+def test_a_line_that_is_not_utf8_is_named_and_those_before_it_are_translated(command, run):
+    done = command("translate", run, stdin=b"the cat\n\na caf\xe9\n")
+    assert done.out.count("\n") == 2
+    refused(done._replace(out=""), "stdin, line 3: expected UTF-8, found a byte")
 
 
 def test_a_folder_that_is_no_translation_run_is_refused(command, tmp_path):

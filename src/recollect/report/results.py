@@ -17,9 +17,8 @@ TITLES = {
     "timemachine": (
         "The Time Machine, letters and blanks, in the settings of Dive into Deep Learning",
         "nats per character; trained on the first 10,000 characters by 500 passes of plain SGD, measured on those that "
-        "follow. Learning the text by heart is what the figures of the book show: the last column but two is the "
-        "perplexity on the training text at the end, beside the validation of that moment; the mean is the best "
-        "validation on the way",
+        "follow. Learning the text by heart is what the figures of the book show: two columns give the "
+        "perplexity at the end, on the training text and on validation; the mean is the best validation on the way",
     ),
     "wikitext2": ("WikiText-2, words, test part", "nats per word; perplexity is its exponential"),
 }
