@@ -299,6 +299,52 @@ def _lines(live: bool) -> Any:
             print(f"{number:,} lines read, {number / (last - began):,.0f} a second", file=sys.stderr, flush=True)
 
 
+@app.command(epilog="Example: [bold]recollect caption runs/captions-attend-0 photo.jpg --map gaze.png[/bold]")
+def caption(
+    run: Run,
+    images: Annotated[list[str], typer.Argument(help="Pictures.")],
+    beam: Annotated[int | None, typer.Option(help="Prefixes kept in the search; 1 is greedy.")] = None,
+    nbest: Annotated[int, typer.Option(help="Captions of each picture, with their scores.")] = 1,
+    length_penalty: Annotated[float | None, typer.Option(help="Above 0: longer captions score better.")] = None,
+    map: Annotated[str | None, typer.Option(help="Draw where it looked for each word: FILE.png, .svg or .pdf.")] = None,
+    layer: Annotated[int | None, typer.Option(help="The map of this layer (default: the mean of all).")] = None,
+    head: Annotated[int | None, typer.Option(help="The map of this head.")] = None,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Say what pictures show, a line each; with --map a panel for each word, lit where the model looked."""
+    import json as jsons
+
+    from .measure.gaze import gaze
+    from .report import figure
+    from .report import gaze as drawing
+    from .train import captions as job
+
+    if map:
+        figure.check_path(map)
+    used = job.JOB.load(run, _device(device))
+    given = {"beam": max(beam or used.run.task.beam, nbest), "nbest": nbest, "length_penalty": length_penalty}
+    search = used.run.task.search(**{name: value for name, value in given.items() if value is not None})
+    for number, found in enumerate(job.caption(used, images, search), 1):
+        for note in found.notes:
+            print(f"note: {note}", file=sys.stderr)
+        if map:
+            seen = gaze(used, found.image, found.found[0], layer=layer, head=head)
+            place = _numbered(map, number)
+            drawing.draw(job.view(found.file), seen.words, seen.weights.tolist(), place, seen.kind)
+        best = [
+            {"text": text, "score": h.score, "finished": h.finished}
+            for text, h in zip(found.texts, found.found, strict=True)
+        ]
+        if json:
+            print(jsons.dumps({"file": found.file, "best": best}, ensure_ascii=False))
+        else:
+            for one in best:
+                score = f"\t{one['score']:.4f}" if nbest > 1 else ""
+                name = f"{found.file}\t" if len(images) > 1 or nbest > 1 else ""
+                print(f"{name}{one['text']}{score}")
+
+
 @app.command(epilog="Example: [bold]recollect classify runs/labels-gru-0 < lines.txt[/bold]")
 def classify(
     run: Run,

@@ -926,7 +926,9 @@ def test_only_the_files_of_the_pair_are_downloaded_and_unpacked(monkeypatch, ser
 
 
 @pytest.mark.parametrize(
-    "wrong", [b"not packed\n", gzip.compress(b"other\n"), gzip.compress(b"x" * 10**7), gzip.compress(b"right\n")[:-12]]
+    "wrong",
+    [b"not packed\n", gzip.compress(b"other\n"), gzip.compress(b"x" * 10**7), gzip.compress(b"right\n")[:-12]],
+    ids=["not packed", "other", "too long", "cut off"],  # packed bytes hold the time of day
 )
 def test_a_wrong_packed_download_leaves_nothing(monkeypatch, served, tmp_path, wrong):
     root, _, address = served

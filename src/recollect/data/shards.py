@@ -124,7 +124,7 @@ def find(folder: Path, name: str, sources: Sources, made_by: dict[str, Any]) -> 
             and dtype in (np.dtype("<u1"), np.dtype("<u2"), np.dtype("<u4"))
             and count > 0
             and shard.stat().st_size == count * dtype.itemsize
-            and _edges(shard) == record["edges"]
+            and edges(shard) == record["edges"]
         )
         if not good:
             return None
@@ -190,7 +190,7 @@ def make(
         "file": shard.name,
         "dtype": dtype.str,
         "count": count,
-        "edges": _edges(shard),
+        "edges": edges(shard),
         "text_bytes": measure.bytes,
         "text_sha256": measure.sha256,
         "unknown": unknowns,
@@ -198,7 +198,7 @@ def make(
     write_record(folder / f"{name}.json", record)
     for old in folder.glob(f"{name}-*.bin"):
         if old != shard:
-            _remove(old)
+            remove(old)
     found = find(folder, name, sources, made_by)
     if found is None:
         raise DataError(f"expected the shard just written in {folder}, found another; run one at a time")
@@ -241,7 +241,7 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
         raise _unwritable(path.parent, error) from None
 
 
-def _edges(path: Path) -> str:
+def edges(path: Path) -> str:
     """A hash of a file's first and last megabyte: enough to know a foreign file, cheap for any size."""
     with path.open("rb") as file:
         digest = hashlib.sha256(file.read(EDGE))
@@ -258,10 +258,10 @@ def _sweep(folder: Path, name: str) -> None:
         except OSError:
             continue
         if old:
-            _remove(part)
+            remove(part)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError:

@@ -33,7 +33,7 @@ def align(
     memory = encode(used.model, source, [ids])
     found = looks(used.model, memory, hypothesis.tokens, target.begin)
     if found:
-        weights, kind = _chosen(found, layer, head)
+        weights, kind = chosen(found, layer, head)
     elif layer is not None or head is not None:
         raise ContractError(
             "alignment: expected a model with attention for a layer or a head, found one without; ask for neither"
@@ -47,7 +47,7 @@ def align(
     return Alignment(weights, source.pieces(row), target.pieces(written), kind, pairs)
 
 
-def _chosen(found: dict[str, Tensor], layer: int | None, head: int | None) -> tuple[Tensor, str]:
+def chosen(found: dict[str, Tensor], layer: int | None, head: int | None) -> tuple[Tensor, str]:
     """The mean of the heads that were asked for, and what to call it."""
     every = [name for name in found if name != "mean"]
     names = [name for name in every if _asked(name, "layer", layer) and _asked(name, "head", head)]

@@ -13,7 +13,7 @@ from ..decode.sample import device_of
 from ..decode.translate import looks
 from ..tasks.captions import cover, numbers
 from ..train.job import Used
-from .alignment import _chosen
+from .alignment import chosen
 
 
 class Gaze(NamedTuple):
@@ -35,7 +35,7 @@ def gaze(
         memory = model.encode(images)
     found = looks(model, memory, hypothesis.tokens, side.begin)
     if found:
-        weights, kind = _chosen(found, layer, head)
+        weights, kind = chosen(found, layer, head)
     else:
         weights = of_cells(model, images, written, side.begin, memory.shape).flatten(1)
         kind = "influence of each part of the picture, by gradient"

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from ..layers import known
-from . import labels, memory, ratings, series, text, translation
+from . import captions, labels, memory, ratings, series, text, translation
 from .folder import RunError, RunFolder
 from .job import Job
 
 JOBS: dict[str, Job[Any, Any]] = {
-    job.name: job for job in (text.JOB, translation.JOB, series.JOB, labels.JOB, ratings.JOB, *memory.JOBS)
+    job.name: job
+    for job in (text.JOB, translation.JOB, series.JOB, captions.JOB, labels.JOB, ratings.JOB, *memory.JOBS)
 }
 
 
