@@ -63,6 +63,7 @@ def count(config: Any, batch: int, steps: int, length: int) -> tuple[int, int]:
     memory = None
     if example.memory is not None:
         memory = states.detach(source(batch, length, example.memory.values.shape[2]))
+        memory = memory._replace(summary=example.memory.summary)
     with Counter() as counter, torch.no_grad():
         state = layer.initial_state(batch, memory=memory, like=example.x)
         for t in range(steps):

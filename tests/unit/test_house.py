@@ -102,7 +102,7 @@ def test_a_setting_has_one_home():
     from recollect.train.jobs import JOBS
     from recollect.train.settings import Settings
 
-    handed_on = {"vocab", "lookback", "horizon", "tokens", "users", "items", "features"}
+    handed_on = {"vocab", "lookback", "horizon", "tokens", "users", "items", "features", "pixels"}
     for job in JOBS.values():
         for model in job.models:
             homes = [Settings, job.task_config, job.data_config, job.homes(model)["model"]]
