@@ -26,6 +26,10 @@ TITLES = {
         "4 layers of 128 and 2,000 steps, for which it publishes 1.88; the LSTM has as many parameters and no more "
         "time. One thread each, beside other work",
     ),
+    "translation-numbers": (
+        "Numbers in words, English to French",
+        "Numbers up to 999,999 that no model has seen; 600 steps of 2,048 tokens, one CPU core each",
+    ),
     "wikitext2": ("WikiText-2, words, test part", "nats per word; perplexity is its exponential"),
 }
 
@@ -50,6 +54,38 @@ def page(folder: Path) -> str:
 
 
 def table(found: list[dict[str, Any]]) -> str:
+    return {"translation": translations}.get(found[0]["task"], texts)(found)
+
+
+def translations(found: list[dict[str, Any]]) -> str:
+    """One row a run, the best BLEU first."""
+    columns = [
+        "model",
+        "seed",
+        "BLEU",
+        "cased BLEU",
+        "chrF",
+        "exact",
+        "perplexity",
+        "parameters",
+        "training",
+        "machine",
+    ]
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for row in sorted(found, key=lambda row: -row["metric"]["value"]):
+        scores = row["translated"]
+        cells = [f"`{row['model']}`", str(row["seed"]), f"{scores['bleu']:.2f}", f"{scores['cased_bleu']:.2f}"]
+        cells += [f"{scores['chrf']:.2f}", f"{scores['exact']:.1%}", f"{row['forced']['perplexity']:.3f}"]
+        cells += [f"{row['params']:,}", f"{row['seconds']:.0f} s", _machine(row)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\nRule: " + "; or ".join(sorted({row["metric"]["rule"] for row in found})) + ".\n"
+
+
+def _machine(row: dict[str, Any]) -> str:
+    return row["machine"]["gpu"] or f"{row['machine']['cores']} CPU cores"
+
+
+def texts(found: list[dict[str, Any]]) -> str:
     by_heart = any(row["data"] in BY_HEART for row in found)
     columns = ["model", "mean", "range", "seeds", "perplexity", "carried state", "parameters"]
     columns += ["training text at the end", "validation at the end"] if by_heart else []
@@ -75,7 +111,7 @@ def table(found: list[dict[str, Any]]) -> str:
             size,
             *(_ends(group) if by_heart else []),
             f"{statistics.mean(seconds):.0f} s" if seconds else "–",
-            group[0]["machine"]["gpu"] or f"{group[0]['machine']['cores']} CPU cores",
+            _machine(group[0]),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     rules = sorted({row["metric"]["rule"] for row in found})
