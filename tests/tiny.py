@@ -4,12 +4,14 @@ import hashlib
 import random
 
 import numpy as np
+import pytest
 
 from recollect.data.corpus import Corpus
 from recollect.data.tokenize import Chars
 from recollect.models import language
 from recollect.tasks import text
 from recollect.train import checkpoint
+from recollect.train.loop import Trainer
 from recollect.train.text import JOB
 
 KINDS = tuple(language.KINDS)
@@ -90,3 +92,22 @@ def outcome(folder):
         "all of the last checkpoint": digest(folder.last),
         "metrics": metrics,
     }
+
+
+class Killed(BaseException):
+    """The process is gone, as far as the run can tell."""
+
+
+def train_until(job, run, out, step, monkeypatch):
+    """Train a run and lose it right after the checkpoint of `step`."""
+    real = Trainer.save
+
+    def save(self):
+        real(self)
+        if self.spent.step == step:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", save)
+        with pytest.raises(Killed):
+            job.train(run, str(out))

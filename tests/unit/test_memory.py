@@ -26,7 +26,6 @@ from recollect.models.size import parameters
 from recollect.tasks import memory
 from recollect.train import memory as jobs
 from recollect.train.folder import RunError, RunFolder
-from recollect.train.loop import Trainer
 
 JOBS = {job.name: job for job in jobs.JOBS}
 SMALL = {
@@ -439,31 +438,12 @@ def configure(kind, model="lstm", **settings):
     return JOBS[kind].configure(texts, model=model)
 
 
-class Killed(BaseException):
-    """The process is gone, as far as the run can tell."""
-
-
-def train_until(job, run, out, step, monkeypatch):
-    """Train a run and lose it right after the checkpoint of `step`."""
-    real = Trainer.save
-
-    def save(self):
-        real(self)
-        if self.spent.step == step:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "save", save)
-        with pytest.raises(Killed):
-            job.train(run, str(out))
-
-
 @pytest.mark.parametrize("vary", [False, True], ids=["fixed", "varied"])
 @pytest.mark.parametrize("kind", tests.TESTS)
 def test_a_resumed_run_equals_the_uninterrupted_one(kind, vary, tmp_path, monkeypatch):
     job, run = JOBS[kind], configure(kind, vary=vary)
     job.train(run, str(tmp_path / "whole"))
-    train_until(job, run, tmp_path / "resumed", 6, monkeypatch)
+    tiny.train_until(job, run, tmp_path / "resumed", 6, monkeypatch)
     job.resume(str(tmp_path / "resumed"))
     assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 

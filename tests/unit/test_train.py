@@ -39,25 +39,6 @@ def book(tmp_path):
     return path
 
 
-class Killed(BaseException):
-    """The process is gone, as far as the run can tell."""
-
-
-def train_until(run, out, step, monkeypatch):
-    """Train a run and lose it right after the checkpoint of `step`."""
-    real = Trainer.save
-
-    def save(self):
-        real(self)
-        if self.spent.step == step:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "save", save)
-        with pytest.raises(Killed):
-            JOB.train(run, str(out))
-
-
 # ------------------------------------------------------------------------------------------------ resuming
 
 WAYS = {
@@ -87,7 +68,7 @@ WAYS = {
 def test_a_resumed_run_equals_the_uninterrupted_one(book, tmp_path, monkeypatch, way):
     run = tiny.configure(book, **{"steps": 14} | WAYS[way])
     JOB.train(run, str(tmp_path / "whole"))
-    train_until(run, tmp_path / "resumed", 6, monkeypatch)
+    tiny.train_until(JOB, run, tmp_path / "resumed", 6, monkeypatch)
     JOB.resume(str(tmp_path / "resumed"))
     assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
@@ -97,7 +78,7 @@ def test_every_kind_goes_on_with_the_state_that_it_carried(book, tmp_path, monke
     window = {"window": 5} if model == "transformer" else {}
     run = tiny.configure(book, model, steps=9, windows="sequential", **window)
     JOB.train(run, str(tmp_path / "whole"))
-    train_until(run, tmp_path / "resumed", 6, monkeypatch)
+    tiny.train_until(JOB, run, tmp_path / "resumed", 6, monkeypatch)
     tensors, note = checkpoint.read_tensors(RunFolder(tmp_path / "resumed").last)
     assert note["carry"]
     assert any(name.startswith("carry.") and tensor.any() for name, tensor in tensors.items())
@@ -112,7 +93,7 @@ def test_a_resumed_run_does_not_depend_on_where_tensors_lie_in_the_file(book, tm
     expected = tiny.outcome(RunFolder(tmp_path / "whole"))
     for extra in range(0, 64, 8):
         folder = RunFolder(tmp_path / f"resumed-{extra}")
-        train_until(run, folder.path, 3, monkeypatch)
+        tiny.train_until(JOB, run, folder.path, 3, monkeypatch)
         tensors, note = checkpoint.read_tensors(folder.last)
         checkpoint.write_tensors(folder.last, tensors, note | {"extra": "x" * extra})
         JOB.resume(str(folder.path))
@@ -575,9 +556,13 @@ def test_a_run_started_from_another_and_killed_at_once_still_starts_there(book, 
     JOB.train(tiny.configure(book, seed=1), str(tmp_path / "first"))
     run = tiny.configure(book)
     JOB.train(run, str(tmp_path / "whole"), init=str(tmp_path / "first"))
+
+    def die(self):
+        raise tiny.Killed
+
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "run", lambda self: exec("raise Killed", {"Killed": Killed}))
-        with pytest.raises(Killed):
+        patch.setattr(Trainer, "run", die)
+        with pytest.raises(tiny.Killed):
             JOB.train(run, str(tmp_path / "killed"), init=str(tmp_path / "first"))
     JOB.resume(str(tmp_path / "killed"))
     assert tiny.outcome(RunFolder(tmp_path / "killed")) == tiny.outcome(RunFolder(tmp_path / "whole"))

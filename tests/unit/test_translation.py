@@ -30,7 +30,6 @@ from recollect.models import seq2seq
 from recollect.tasks import bleu, translation
 from recollect.train import checkpoint, jobs
 from recollect.train.folder import RunError, RunFolder
-from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 from recollect.train.translation import JOB, MODELS
 
@@ -604,24 +603,6 @@ def test_a_flag_of_another_task_is_refused_by_name(name):
 # ------------------------------------------------------------------------------------------------ runs
 
 
-class Killed(BaseException):
-    """The process is gone, as far as the run can tell."""
-
-
-def train_until(run, out, step, monkeypatch):
-    real = Trainer.save
-
-    def save(self):
-        real(self)
-        if self.spent.step == step:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "save", save)
-        with pytest.raises(Killed):
-            JOB.train(run, str(out))
-
-
 WAYS = {
     "fixed": {"cell": "lstm", "layers": 2, "reverse": True},
     "context": {"sampling": 0.3},
@@ -638,7 +619,7 @@ def test_every_kind_trains_goes_on_bit_for_bit_and_keeps_the_laws(files, tmp_pat
     if "tokenizer" in way:
         run = replace(run, data=replace(run.data, tokenizer=way["tokenizer"]))
     found = JOB.train(run, str(tmp_path / "whole"))
-    train_until(run, tmp_path / "resumed", 6, monkeypatch)
+    tiny.train_until(JOB, run, tmp_path / "resumed", 6, monkeypatch)
     JOB.resume(str(tmp_path / "resumed"))
     whole, resumed = (RunFolder(tmp_path / name) for name in ("whole", "resumed"))
     assert tiny.outcome(resumed) == tiny.outcome(whole)

@@ -14,7 +14,7 @@ import tempfile
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -276,13 +276,19 @@ def find(
         raise DataError(
             f"expected a known set ({', '.join(names(translation=languages is not None))}), found {name!r}{meant}"
         )
-    wanted = _wanted(KNOWN[name], languages)
+    return find_files(_wanted(KNOWN[name], languages), data_dir, cache)
+
+
+def find_files(
+    wanted: Mapping[str, Sequence[KnownFile]], data_dir: StrPath | None = None, cache: StrPath | None = None
+) -> dict[str, list[Path]]:
+    """Known files by split, each where it lies: in the folder of data, or in the cache, downloaded if need be."""
     own = data_dir or os.environ.get("RECOLLECT_DATA")
     if own and not Path(own).expanduser().is_dir():
         raise DataError(f"expected a folder of data, found none at {own}; see --data-dir and RECOLLECT_DATA")
     folders = [Path(own).expanduser()] if own else []
     folders.append(cache_folder(cache))
-    return {split: [locate(file, folders) for file in files] for split, files in wanted.items()}
+    return {split: [_locate(file, folders) for file in files] for split, files in wanted.items()}
 
 
 def _wanted(found: KnownSet, languages: Sequence[str] | None) -> dict[str, tuple[KnownFile, ...]]:
@@ -311,7 +317,7 @@ def _wanted(found: KnownSet, languages: Sequence[str] | None) -> dict[str, tuple
     }
 
 
-def locate(file: KnownFile, folders: list[Path]) -> Path:
+def _locate(file: KnownFile, folders: list[Path]) -> Path:
     for folder in folders:
         for place in file.places:
             path = folder / place

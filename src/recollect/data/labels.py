@@ -230,15 +230,6 @@ def load(
 # -------------------------------------------------------------------------------------------- where data comes from
 
 
-def _known(name: str, data_dir: StrPath | None, cache: StrPath | None) -> dict[str, list[Path]]:
-    """The files of a known set by split, as `known.find` finds those of texts."""
-    own = data_dir or os.environ.get("RECOLLECT_DATA")
-    if own and not Path(own).expanduser().is_dir():
-        raise DataError(f"expected a folder of data, found none at {own}; see --data-dir and RECOLLECT_DATA")
-    folders = [*([Path(own).expanduser()] if own else []), known.cache_folder(cache)]
-    return {split: [known.locate(file, folders) for file in some] for split, some in SETS[name].splits.items()}
-
-
 def find_images(
     data: Sequence[StrPath], data_dir: StrPath | None = None, cache: StrPath | None = None
 ) -> dict[str, list[Path]] | None:
@@ -246,7 +237,7 @@ def find_images(
     if len(data) != 1:
         return None
     if str(data[0]) == "mnist":
-        return _known("mnist", data_dir, cache)
+        return known.find_files(SETS["mnist"].splits, data_dir, cache)
     folder, names = Path(data[0]).expanduser(), list(MNIST)
     if not any((folder / f"{names[0]}{end}").is_file() for end in ("", ".gz")):
         return None
@@ -270,7 +261,7 @@ def _tables(
     """A name, and the files by split."""
     if len(data) == 1 and str(data[0]) in SETS:
         name = str(data[0])
-        paths = _known(name, data_dir, cache)
+        paths = known.find_files(SETS[name].splits, data_dir, cache)
     else:
         try:
             paths = {"train": files(data)}
@@ -283,7 +274,9 @@ def _tables(
         if given:
             # a known set may be measured on by its name: then its test part is what is meant
             only = str(given[0]) if len(given) == 1 else ""
-            paths[split] = _known(only, data_dir, cache)["test"] if only in SETS else files(given)
+            paths[split] = (
+                known.find_files(SETS[only].splits, data_dir, cache)["test"] if only in SETS else files(given)
+            )
     return name, paths
 
 

@@ -17,6 +17,7 @@ import re
 import tempfile
 import unicodedata
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -327,7 +328,7 @@ def load(
     if name == SHAPES:
         work = _Scenes(count, seed, size)
     elif name in SETS:
-        work = _Known(name, size, _find_known(name, data_dir, cache))
+        work = _Known(name, size, known.find_files(SETS[name].splits, data_dir, cache))
     else:
         work = _folder(Path(name).expanduser(), size, share, whole)
     settings = {"format": FORMAT, "pixels": size, "work": work.describe()}
@@ -336,15 +337,6 @@ def load(
     sources = shards.Sources(work.paths)
     found = _recall(place, sources, settings, size) or _make(place, sources, settings, work, size)
     return _assemble(work, found, size, least, longest, kept)
-
-
-def _find_known(name: str, data_dir: StrPath | None, cache: StrPath | None) -> dict[str, list[Path]]:
-    """The files of a known set by split, as `known.find` finds those of texts."""
-    own = data_dir or os.environ.get("RECOLLECT_DATA")
-    if own and not Path(own).expanduser().is_dir():
-        raise DataError(f"expected a folder of data, found none at {own}; see --data-dir and RECOLLECT_DATA")
-    folders = [*([Path(own).expanduser()] if own else []), known.cache_folder(cache)]
-    return {split: [known.locate(file, folders) for file in some] for split, some in SETS[name].splits.items()}
 
 
 def _sha256(value: Any) -> str:
@@ -366,7 +358,7 @@ class _Row(NamedTuple):
     held_out: bool | None = None
 
 
-class _Work:
+class _Work(ABC):
     """What pictures are made of: read once, when the cache has none of them."""
 
     name: str
@@ -374,12 +366,13 @@ class _Work:
     mirrored = True
     whole = False  # whether each part is all of it
 
+    @abstractmethod
     def describe(self) -> list[Any]:
-        raise NotImplementedError
+        """What the pictures depend on, apart from the files at `paths`."""
 
+    @abstractmethod
     def rows(self, hashes: Mapping[str, str], notes: list[str]) -> Iterator[_Row]:
         """Every picture; `hashes` are those of `paths`."""
-        raise NotImplementedError
 
 
 class _Scenes(_Work):

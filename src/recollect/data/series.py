@@ -10,7 +10,6 @@ import difflib
 import hashlib
 import json
 import math
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -555,22 +554,15 @@ def open_table(
         found = read_table(Path(__file__).with_name("sunspots.csv"), time="year")
         return replace(found, path="sunspots")
     if source in SETS:
-        found = read_table(_find(source, data_dir), target=target, time=time, header=header)
+        found = read_table(
+            known.find_files(SETS[source].splits, data_dir)["train"][0], target=target, time=time, header=header
+        )
         return replace(found, path=source)
     if not Path(source).expanduser().exists():
         near = difflib.get_close_matches(source, NAMES, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise DataError(f"expected a CSV file or one of {', '.join(NAMES)}, found nothing at {source}{meant}")
     return read_table(source, target=target, time=time, header=header)
-
-
-def _find(name: str, data_dir: StrPath | None) -> Path:
-    """The file of a known set, as `known.find` finds those of texts."""
-    own = data_dir or os.environ.get("RECOLLECT_DATA")
-    if own and not Path(own).expanduser().is_dir():
-        raise DataError(f"expected a folder of data, found none at {own}; see --data-dir and RECOLLECT_DATA")
-    folders = [*([Path(own).expanduser()] if own else []), known.cache_folder()]
-    return known.locate(SETS[name].splits["train"][0], folders)
 
 
 def load(

@@ -11,14 +11,14 @@ fused kernel exists: its fast form computes everything that does not depend on h
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ..core.contract import Layer, Memory
-from .recurrent import Recurrent, RecurrentConfig, batch_first, layer_first
+from .recurrent import HiddenAlone, RecurrentConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class State(NamedTuple):
     h: Tensor  # B L W
 
 
-class Gru(Recurrent[State]):
+class Gru(HiddenAlone[State]):
     """Cho's layer, any number deep."""
 
     config: Config
@@ -87,21 +87,6 @@ class Gru(Recurrent[State]):
         gates, new = (None, None) if d is None else (d[: 2 * width], d[2 * width :])
         r, z = torch.sigmoid(drive[:, : 2 * width] + linear(h, U[: 2 * width], gates)).chunk(2, dim=-1)
         return r, z, torch.tanh(drive[:, 2 * width :] + linear(r * h, U[2 * width :], new))
-
-    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        new, below = [], x.squeeze(1)
-        for level in self.levels:
-            below = self.cell(below, state.h.select(1, level), *self.weights(level))
-            new.append(below)
-            below = self.drop(below, level)
-        y = below.unsqueeze(1)
-        return y.clone(), State(y if len(new) == 1 else torch.stack(new, dim=1))
-
-    def pack(self, state: State) -> Tensor:
-        return layer_first(state.h)
-
-    def unpack(self, final: Any, state: State) -> State:
-        return State(batch_first(final[0], state.h.dtype))
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         if self.config.reset == "before" and x.shape[1] > 1:

@@ -209,3 +209,22 @@ class Recurrent(Cell[S]):
             device=device,
             **self.options,
         )
+
+
+class HiddenAlone(Recurrent[S]):
+    """A recurrent layer whose state is h (B L W) and nothing else."""
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        new, below = [], x.squeeze(1)
+        for level in self.levels:
+            below = self.cell(below, state.h.select(1, level), *self.weights(level))
+            new.append(below)
+            below = self.drop(below, level)
+        y = below.unsqueeze(1)
+        return y.clone(), state._replace(h=y if len(new) == 1 else torch.stack(new, dim=1))
+
+    def pack(self, state: Any) -> Tensor:
+        return layer_first(state.h)
+
+    def unpack(self, final: Any, state: Any) -> Any:
+        return state._replace(h=batch_first(final[0], state.h.dtype))

@@ -8,14 +8,14 @@ FAST    fused kernel
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ..core.contract import Memory
-from .recurrent import Recurrent, RecurrentConfig, batch_first, layer_first
+from .recurrent import HiddenAlone, RecurrentConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class State(NamedTuple):
     h: Tensor  # B L W
 
 
-class Rnn(Recurrent[State]):
+class Rnn(HiddenAlone[State]):
     """Elman's layer, any number deep."""
 
     config: Config
@@ -70,21 +70,6 @@ class Rnn(Recurrent[State]):
         """What the nonlinearity sees: B W."""
         W, U, b, d = self.weights(level)
         return linear(x, W, b) + linear(h, U, d)
-
-    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        new, below = [], x.squeeze(1)
-        for level in self.levels:
-            below = self.cell(below, state.h.select(1, level), *self.weights(level))
-            new.append(below)
-            below = self.drop(below, level)
-        y = below.unsqueeze(1)
-        return y.clone(), State(y if len(new) == 1 else torch.stack(new, dim=1))
-
-    def pack(self, state: State) -> Tensor:
-        return layer_first(state.h)
-
-    def unpack(self, final: Any, state: State) -> State:
-        return State(batch_first(final[0], state.h.dtype))
 
     def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
         """`slope` of each unit: how much of a gradient its nonlinearity lets through."""

@@ -357,6 +357,14 @@ def _fingerprint(content: dict[str, Any], path: Path) -> str:
         raise RunError(f"{path}: expected the fingerprint of the data in the config, found none") from error
 
 
+def check_names(config: Any) -> None:
+    """Refuse settings whose `data`, `valid` and `test` are anything but names of files."""
+    for name in ("data", "valid", "test"):
+        value = getattr(config, name)
+        if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
+            raise ContractError(f"data: expected {name} to be names of files, found {value!r}")
+
+
 def told(name: str, error: Exception) -> ContractError:
     """What a model cannot be built from, in one line."""
     reason = " ".join(str(error).split())

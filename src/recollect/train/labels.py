@@ -23,7 +23,7 @@ from ..models.body import KINDS
 from ..tasks import labels
 from . import checkpoint
 from .folder import RunError, RunFolder
-from .job import Job, Run, Used, told
+from .job import Job, Run, Used, check_names, told
 from .progress import Progress
 
 COUNTED = ("bag",)
@@ -54,10 +54,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_settings(self, least={"permute": 0})
-        for name in ("data", "valid", "test"):
-            value = getattr(self, name)
-            if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
-                raise ContractError(f"data: expected {name} to be names of files, found {value!r}")
+        check_names(self)
         known("tokenizer", self.tokenizer, tokenize.CHOICES)
 
     def load(self, data_dir: str | None = None, kept: Kept | None = None) -> Labelled:

@@ -19,7 +19,7 @@ from ..models import ratings as models
 from ..models import size
 from ..tasks import ratings
 from .folder import RunError, RunFolder
-from .job import Job, Run, Used, told
+from .job import Job, Run, Used, check_names, told
 
 # name → the settings that it stands for
 MODELS: dict[str, dict[str, Any]] = {"dot": {}, "features": {"dim": 0}, "biases": {"dim": 0}}
@@ -49,10 +49,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_settings(self, least={"data_seed": 0})
-        for name in ("data", "valid", "test"):
-            value = getattr(self, name)
-            if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
-                raise ContractError(f"data: expected {name} to be names of files, found {value!r}")
+        check_names(self)
         for name in ("true_bias", "spread", "noise"):
             if not getattr(self, name) >= 0:
                 raise ContractError(f"data: expected {name} of at least 0, found {getattr(self, name)}")

@@ -20,7 +20,7 @@ from ..models.mixture import Mixture, best_share
 from ..tasks import text
 from . import checkpoint
 from .folder import RunError, RunFolder
-from .job import Job, Run, told
+from .job import Job, Run, check_names, told
 from .progress import Progress
 
 COUNTED = ("ngram",)
@@ -44,10 +44,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        for name in ("data", "valid", "test"):
-            value = getattr(self, name)
-            if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
-                raise ContractError(f"data: expected {name} to be names of files, found {value!r}")
+        check_names(self)
         known("tokenizer", self.tokenizer, tokenize.CHOICES)
 
     def load(self, data_dir: str | None = None, existing: Any = None) -> Corpus:

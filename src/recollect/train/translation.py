@@ -18,7 +18,7 @@ from ..layers import known
 from ..models import seq2seq
 from ..tasks import translation
 from .folder import RunError
-from .job import Job, Run, told
+from .job import Job, Run, check_names, told
 
 MODELS = ("fixed", "context", "attend", "conv", "transformer")
 Sides = tuple[Side, Side]
@@ -49,10 +49,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        for name in ("data", "valid", "test"):
-            value = getattr(self, name)
-            if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
-                raise ContractError(f"data: expected {name} to be names of files, found {value!r}")
+        check_names(self)
         known("tokenizer", self.tokenizer, tokenize.CHOICES)
 
 
