@@ -1,0 +1,91 @@
+"""What the commands share: the application, the flags that several have, ways in and out."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="recollect",
+    help="Every way a neural network can remember a sequence, behind one call.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if version:
+        from .. import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+Data = Annotated[list[str] | None, typer.Option(help="File, folder or known set; may be given more than once.")]
+DataDir = Annotated[str | None, typer.Option(help="Folder with copies of the known sets (or RECOLLECT_DATA).")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
+Run = Annotated[str, typer.Argument(help="A run folder.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="key=value: any other setting.", show_default=False)]
+
+
+def device_of(name: str) -> str:
+    if name == "cpu":
+        return name
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"--device: expected a device of this machine, found {name!r}; use cpu or auto")
+    return name
+
+
+def print_json(content: object) -> None:
+    import json
+
+    print(json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def numbered(path: str, number: int) -> str:
+    """FILE.png for the first line, FILE-2.png for the second."""
+    from pathlib import Path
+
+    place = Path(path)
+    return path if number == 1 else str(place.with_name(f"{place.stem}-{number}{place.suffix}"))
+
+
+def lines_of_stdin(live: bool) -> Any:
+    """The lines of stdin, parted at \\n alone; on a terminal with a prompt, elsewhere with a count on stderr."""
+    import time
+
+    if live:
+        print("one line at a time; end with Ctrl-D", file=sys.stderr)
+    began = last = time.monotonic()
+    number = 0
+    while True:
+        if live:
+            print("> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        number += 1
+        try:
+            yield (
+                line.decode("utf-8").removesuffix("\n").removesuffix("\r").removeprefix("\ufeff" if number == 1 else "")
+            )
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"stdin, line {number}: expected UTF-8, found a byte that is none ({error.reason})"
+            ) from None
+        if not live and time.monotonic() - last > 5:
+            last = time.monotonic()
+            print(f"{number:,} lines read, {number / (last - began):,.0f} a second", file=sys.stderr, flush=True)
