@@ -1,8 +1,8 @@
 """Train recipes side by side and collect their rows: python -m recipes.run JOB… --out DIR [--parallel 8]
 
-A JOB is TASK/RECIPE[:SEED[:key=value,…]], such as text/tinyshakespeare-lstm:0:dropout=0.4,steps=3000, with the folder
-of the recipe as its task. Small trainings are bound by launches, so many share one GPU. Rows go to DIR/rows.jsonl as
-the jobs end.
+A JOB is TASK/RECIPE[@SPLIT][:SEED[:key=value,…]], such as text/tinyshakespeare-lstm@test:0:dropout=0.4,steps=3000: the
+folder of the recipe is its task, SPLIT the part that its row is measured on (valid). Small trainings are bound by
+launches, so many share one GPU. Rows go to DIR/rows.jsonl as the jobs end.
 """
 
 import argparse
@@ -24,7 +24,6 @@ def main() -> int:
     parser.add_argument("--parallel", type=int, default=8)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--rules", default="windows,stateful", help="of text")
-    parser.add_argument("--split", default="valid")
     parser.add_argument("--limit", type=float, default=540, help="seconds after which jobs that still run are stopped")
     options = parser.parse_args()
     out = Path(options.out)
@@ -51,11 +50,18 @@ def main() -> int:
 
 
 def folder(job: str, out: Path) -> Path:
-    return out / "runs" / re.sub(r"[:,/]", "-", job).replace("=", "_")
+    return out / "runs" / re.sub(r"[:,/@]", "-", job).replace("=", "_")
+
+
+def parse(job: str) -> tuple[str, str, str, str]:
+    """Recipe, split, seed, changes."""
+    place, seed, changes = (job.split(":") + ["0", ""][len(job.split(":")) - 1 :])[:3]
+    recipe, _, split = place.partition("@")
+    return recipe, split or "valid", seed, changes
 
 
 def start(job: str, out: Path, device: str) -> subprocess.Popen:
-    recipe, seed, changes = [*job.split(":"), "0", ""][:3]
+    recipe, _, seed, changes = parse(job)
     task = recipe.partition("/")[0]
     command = [sys.executable, "-m", "recollect.cli", "train", task, "--recipe", str(HERE / f"{recipe}.json")]
     command += ["--seed", seed, "--device", device, "--out", str(folder(job, out))]
@@ -77,7 +83,7 @@ def report(job: str, code: int, out: Path, options: argparse.Namespace, seconds:
     try:
         run = str(folder(job, out))
         rules = {"rules": options.rules.split(",")} if job.startswith("text/") else {}
-        row = job_of(run).result(run, split=options.split, device=device, **rules)
+        row = job_of(run).result(run, split=parse(job)[1], device=device, **rules)
         row["recipe"] = job
     except Exception as error:
         print(f"{seconds:6.0f}s {job} trained, but its row failed: {error!r}", flush=True)
