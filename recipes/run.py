@@ -72,6 +72,12 @@ def start(job: str, out: Path, device: str) -> subprocess.Popen:
     return subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
+def rules_for(run: str, wanted: str) -> list[str]:
+    """A Transformer's cache grows with all that it has read: its state is not carried through a whole text."""
+    model = json.loads((Path(run) / "config.json").read_text())["model"]["name"]
+    return [rule for rule in wanted.split(",") if rule != "stateful" or model != "transformer"]
+
+
 def report(job: str, code: int, out: Path, options: argparse.Namespace, seconds: float) -> None:
     from recollect.train.jobs import job_of
 
@@ -82,7 +88,7 @@ def report(job: str, code: int, out: Path, options: argparse.Namespace, seconds:
     device = options.device if options.device != "auto" else "cuda"
     try:
         run = str(folder(job, out))
-        rules = {"rules": options.rules.split(",")} if job.startswith("text/") else {}
+        rules = {"rules": rules_for(run, options.rules)} if job.startswith("text/") else {}
         row = job_of(run).result(run, split=parse(job)[1], device=device, **rules)
         row["recipe"] = job
     except Exception as error:
