@@ -41,7 +41,7 @@ def test_the_states_dtype_never_changes_under_autocast_on_a_gpu(config):
 @pytest.mark.parametrize("model", ["lstm", "transformer", "ttt-linear"])
 @pytest.mark.parametrize("windows", ["random", "sequential"])
 def test_a_captured_step_trains_as_a_plain_one(model, windows):
-    """The same weights after twenty steps, to rounding; dropout is off, since a graph draws other noise."""
+    """The same weights after twenty steps, in float64; dropout is off, since a graph draws other noise."""
     import tiny
     from recollect.models import language
     from recollect.train.loop import Trainer
@@ -55,8 +55,35 @@ def test_a_captured_step_trains_as_a_plain_one(model, windows):
         task.device = torch.device("cuda")
         config = language.Config(vocab=task.corpus.tokenizer.size, model=model, width=32, heads=2, layer=layer)
         settings = Settings(steps=20, lr=1e-3, graph=graph, eval_every=20, save_every=20)
-        trainer = Trainer(task, config.build(), settings, None, torch.device("cuda"))
+        trainer = Trainer(task, config.build().double(), settings, None, torch.device("cuda"))
         trainer.run()
         found.append([p.detach().cpu() for p in trainer.model.parameters()])
     for plain, captured in zip(*found, strict=True):
-        assert torch.allclose(plain, captured, atol=2e-4)
+        assert torch.allclose(plain, captured, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", ["attend", "transformer", "conv"])
+def test_a_captured_step_of_a_translator_trains_as_a_plain_one(model, tmp_path):
+    from recollect.data import parallel
+    from recollect.models import seq2seq
+    from recollect.tasks import translation
+    from recollect.train.loop import Trainer
+    from recollect.train.settings import Settings
+
+    letters = "abcdefgh"
+    pairs = [(letters[i % 8 :][:n], letters[: n + i % 3]) for n in range(1, 9) for i in range(40)]
+    lines = (f"{' '.join(source)}\t{' '.join(target)}\n" for source, target in pairs)
+    (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
+    data = parallel.load(str(tmp_path / "pairs.tsv"), tokenizer="words", cache=tmp_path)
+    sizes = {"source": data.source.size, "target": data.target.size}
+    found = []
+    for graph in (False, True):
+        torch.manual_seed(0)
+        task = translation.TranslationTask(translation.Config(batch=256, grain=8), data, "cuda")
+        config = seq2seq.Config(**sizes, model=model, width=16, heads=2, cell="gru", dropout=0.0)
+        settings = Settings(steps=20, lr=1e-3, graph=graph, eval_every=20, save_every=20)
+        trainer = Trainer(task, config.build().double(), settings, None, torch.device("cuda"))
+        trainer.run()
+        found.append([p.detach().cpu() for p in trainer.model.parameters()])
+    for plain, captured in zip(*found, strict=True):
+        assert torch.allclose(plain, captured, rtol=1e-7, atol=1e-9)

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import http.server
 import json
+import math
 import os
 import threading
 from functools import cache
@@ -604,16 +605,16 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1
 
 
 @settings(max_examples=60)
-@given(LENGTHS, st.integers(1, 300), st.one_of(st.none(), st.integers(0, 9)), st.integers(0, 3))
-def test_every_pair_comes_once_an_epoch_and_no_batch_is_too_large(lengths, tokens, seed, epoch):
+@given(LENGTHS, st.integers(1, 300), st.one_of(st.none(), st.integers(0, 9)), st.integers(0, 3), st.integers(1, 9))
+def test_every_pair_comes_once_an_epoch_and_no_batch_is_too_large(lengths, tokens, seed, epoch, grain):
     pairs = lengths_only(*zip(*lengths, strict=True))
-    batches = batches_by_tokens(pairs, tokens, seed, epoch)
+    batches = batches_by_tokens(pairs, tokens, seed, epoch, grain)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
     for batch in batches:
         longest = max(max(lengths[i]) + 1 for i in batch)  # with its end
-        assert len(batch) == 1 or len(batch) * longest <= tokens
-    assert len(batches) == len(batches_by_tokens(pairs, tokens))
-    again = batches_by_tokens(pairs, tokens, seed, epoch)
+        assert len(batch) == 1 or len(batch) * grain * math.ceil(longest / grain) <= tokens
+    assert len(batches) == len(batches_by_tokens(pairs, tokens, grain=grain))
+    again = batches_by_tokens(pairs, tokens, seed, epoch, grain)
     assert [batch.tolist() for batch in again] == [batch.tolist() for batch in batches]
 
 
@@ -642,6 +643,19 @@ def test_batches_hold_rows_of_similar_length_and_change_with_seed_and_epoch():
     assert len({tuple(order) for order in orders}) == 3
     ordered = [int(widths[batch].max()) for batch in batches_by_tokens(pairs, 2000)]
     assert ordered == sorted(ordered)
+
+
+def test_a_grain_leaves_few_shapes_of_batches_the_same_in_every_epoch():
+    draw = np.random.default_rng(0)
+    source, target = draw.integers(1, 40, (2, 5000))
+    pairs = lengths_only(source.tolist(), target.tolist())
+    widths = -(-(np.maximum(source, target) + 1) // 8) * 8
+    shapes = [
+        {(len(batch), int(widths[batch].max())) for batch in batches_by_tokens(pairs, 2000, seed, epoch, 8)}
+        for seed, epoch in ((0, 0), (0, 1), (5, 3))
+    ]
+    assert shapes[0] == shapes[1] == shapes[2]
+    assert len(shapes[0]) <= 2 * 5  # of each width the full one, and what is left over
 
 
 def test_a_batch_needs_room_for_a_token():

@@ -304,6 +304,15 @@ def test_batches_hold_every_pair_once_an_epoch_and_go_on_by_number(data):
     assert [seen(data, b) for b in other] != [seen(data, b) for b in found[:count]], "another seed"
 
 
+def test_padding_to_a_grain_changes_shapes_and_nothing_else(data):
+    model, rows = build(data), np.array([2, 0, 3])
+    plain, padded = (task(data, grain=grain).batch(data.train, rows) for grain in (1, 8))
+    assert padded.source.shape[1] == padded.x.shape[1] == padded.y.shape[1] == 8
+    found = [task(data).loss(model, batch).value for batch in (plain, padded)]
+    assert torch.allclose(*found, rtol=1e-12)
+    assert plain.tokens == padded.tokens
+
+
 def test_a_batch_is_source_and_end_begin_and_target_target_and_end(data):
     batch = task(data).batch(data.train, np.array([2, 0]))
     (short, long), side = (rows_of(data.train)[i] for i in (2, 0)), data.target

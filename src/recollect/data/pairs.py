@@ -70,16 +70,19 @@ class Pairs:
         return np.diff(self.target_offsets)
 
 
-def batches_by_tokens(pairs: Pairs, tokens: int, seed: int | None = None, epoch: int = 0) -> list[np.ndarray]:
+def batches_by_tokens(
+    pairs: Pairs, tokens: int, seed: int | None = None, epoch: int = 0, grain: int = 1
+) -> list[np.ndarray]:
     """Every pair once, in batches of similar length: rows times the longest row is at most `tokens`.
 
-    A row is as long as the longer side of its pair, with its `end`. A pair longer than `tokens` is a batch of its
-    own. Which of equally long pairs meet, and the order of the batches, depend on `seed` and `epoch`; without a seed
-    the batches come from short to long. The number of batches is the same for every epoch and seed.
+    A row is as long as the longer side of its pair, with its `end`, up to the next multiple of `grain`. A pair longer than
+    `tokens` is a batch of its own. Which of equally long pairs meet, and the order of the batches, depend on `seed` and
+    `epoch`; without a seed the batches come from short to long. The number of batches is the same for every epoch and
+    seed.
     """
     if tokens < 1:
         raise DataError(f"expected a batch of at least 1 token, found {tokens}")
-    widths = np.maximum(pairs.source_lengths, pairs.target_lengths) + 1
+    widths = -(-(np.maximum(pairs.source_lengths, pairs.target_lengths) + 1) // grain) * grain
     if seed is None:
         order, shuffled = np.argsort(widths, kind="stable"), None
     else:
@@ -102,10 +105,10 @@ def batches_by_tokens(pairs: Pairs, tokens: int, seed: int | None = None, epoch:
     return batches
 
 
-def batches_from(pairs: Pairs, tokens: int, seed: int, start: int = 0) -> Iterator[np.ndarray]:
+def batches_from(pairs: Pairs, tokens: int, seed: int, start: int = 0, grain: int = 1) -> Iterator[np.ndarray]:
     """Batches without end, epoch after epoch, from number `start` on: each a function of `seed` and its number."""
-    count = len(batches_by_tokens(pairs, tokens))
+    count = len(batches_by_tokens(pairs, tokens, grain=grain))
     epoch, skip = divmod(start, count)
     while True:
-        yield from batches_by_tokens(pairs, tokens, seed, epoch)[skip:]
+        yield from batches_by_tokens(pairs, tokens, seed, epoch, grain)[skip:]
         epoch, skip = epoch + 1, 0

@@ -16,10 +16,10 @@ from .sample import device_of
 LINES = 1024  # read together: enough to find lines of similar length
 
 
-def pad(rows: Sequence[np.ndarray], filler: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Rows of unequal length as one tensor (B S), and their lengths."""
+def pad(rows: Sequence[np.ndarray], filler: int, device: torch.device, width: int = 0) -> tuple[Tensor, Tensor]:
+    """Rows of unequal length as one tensor (B S), at least `width` wide, and their lengths."""
     lengths = torch.tensor([len(row) for row in rows])
-    x = torch.full((len(rows), int(lengths.max())), filler, dtype=torch.int64)
+    x = torch.full((len(rows), max(int(lengths.max()), width)), filler, dtype=torch.int64)
     for i, row in enumerate(rows):
         x[i, : len(row)] = torch.from_numpy(row.astype(np.int64))
     return x.to(device), lengths.to(device)

@@ -223,6 +223,15 @@ class HiddenAlone(Recurrent[S]):
         y = below.unsqueeze(1)
         return y.clone(), state._replace(h=y if len(new) == 1 else torch.stack(new, dim=1))
 
+    def ragged(self, x: Tensor, lengths: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """One layer needs no packing, for which a GPU would have to tell the lengths: y holds every row's last h."""
+        if len(self.levels) > 1:
+            return super().ragged(x, lengths, state)
+        y, _ = self(x, state)
+        at = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.width)
+        last = y.gather(1, at).to(state.h.dtype)
+        return y, state._replace(h=torch.where((lengths == 0)[:, None, None], state.h, last))
+
     def pack(self, state: Any) -> Tensor:
         return layer_first(state.h)
 

@@ -30,13 +30,15 @@ POSITIONS = 40  # of the target, that losses are told apart by
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """`batch` counts tokens, padding too. `sampling` is the share of inputs that are the model's own guesses.
+    """`batch` counts tokens, padding too. `grain` pads both sides to the next multiple of it: fewer shapes of batches,
+    as CUDA graphs want them. `sampling` is the share of inputs that are the model's own guesses.
 
     `choose` says what picks the best checkpoint: the loss on references (`nats`), or `bleu` of greedy translations
     of the first `eval_sentences`. `beam` and what follows are for measuring.
     """
 
     batch: int = 4096
+    grain: int = 1
     smoothing: float = 0.1
     sampling: float = 0.0
     choose: Literal["nats", "bleu"] = "nats"
@@ -94,15 +96,17 @@ class TranslationTask:
 
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Batch]:
         pairs = self.pairs(split)
-        for number, rows in enumerate(batches_from(pairs, self.config.batch, seed, start), start):
+        for number, rows in enumerate(batches_from(pairs, self.config.batch, seed, start, self.config.grain), start):
             yield self.batch(pairs, rows, number)
 
     def batch(self, pairs: Pairs, rows: np.ndarray, number: int = 0) -> Batch:
         source, target = self.data.source, self.data.target
-        read, lengths = pad([np.append(pairs.source_of(i), source.end) for i in rows], source.pad, self.device)
-        written = [pairs.target_of(i) for i in rows]
-        x, _ = pad([np.insert(row, 0, target.begin) for row in written], target.pad, self.device)
-        y, _ = pad([np.append(row, target.end) for row in written], target.pad, self.device)
+        given, written = [pairs.source_of(i) for i in rows], [pairs.target_of(i) for i in rows]
+        longest, grain = 1 + max(map(len, given + written)), self.config.grain
+        width = 0 if grain == 1 else -(-longest // grain) * grain
+        read, lengths = pad([np.append(row, source.end) for row in given], source.pad, self.device, width)
+        x, _ = pad([np.insert(row, 0, target.begin) for row in written], target.pad, self.device, width)
+        y, _ = pad([np.append(row, target.end) for row in written], target.pad, self.device, width)
         return Batch(read, lengths, x, y, sum(len(row) + 1 for row in written), number)
 
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:

@@ -146,7 +146,7 @@ class RunFolder:
 def manifest(config: dict[str, Any]) -> dict[str, Any]:
     """Versions, commit, command, machine and seed."""
     return {
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": " ".join([Path(sys.argv[0]).name.replace("__main__.py", "recollect"), *sys.argv[1:]]),
         "commit": commit(),
         "machine": machine(),
         "seed": config.get("train", {}).get("seed"),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..core import state as states
 from ..core.task import Loss
 
-LIMIT = 12
+LIMIT = 32
 COUNTS = ("number", "tokens")  # fields of a batch that no operation depends on
 WARM_UPS = 3  # runs before a capture: libraries choose their kernels and set up what cannot be captured
 
