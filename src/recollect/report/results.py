@@ -28,8 +28,8 @@ TITLES = {
     ),
     "tang": (
         "Poems of the Tang, by character, last 10 % of them for validation",
-        "nats per character; networks of about 4 million parameters, 3,000 steps of 64 windows of 128 characters. Times "
-        "are of many trainings side by side on one GPU",
+        "nats per character; networks of about 4 million parameters, 3,000 steps of 64 windows of 128 characters. "
+        "Times are of many trainings side by side on one GPU",
     ),
     "translation-multi30k": (
         "Multi30k, English to German, test 2016",
