@@ -1,13 +1,12 @@
 """docs/results.md, from the rows in results/: python -m recollect.report.results [ROOT]"""
 
 import json
-import math
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
-BY_HEART = ("timemachine",)  # trained on little text for so long that it is learned by heart
+from .tables import table
+
 TITLES = {
     "tinyshakespeare": (
         "Tiny Shakespeare, characters, first 90 % / last 10 %",
@@ -65,81 +64,6 @@ def page(folder: Path) -> str:
     if (folder / "bptt.json").exists():
         parts.append(gradients(folder / "bptt.json"))
     return "\n".join(parts)
-
-
-def table(found: list[dict[str, Any]]) -> str:
-    return {"translation": translations}.get(found[0]["task"], texts)(found)
-
-
-def translations(found: list[dict[str, Any]]) -> str:
-    """One row a run, the best BLEU first."""
-    columns = [
-        "model",
-        "seed",
-        "BLEU",
-        "cased BLEU",
-        "chrF",
-        "exact",
-        "perplexity",
-        "parameters",
-        "training",
-        "machine",
-    ]
-    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    for row in sorted(found, key=lambda row: -row["metric"]["value"]):
-        scores = row["translated"]
-        score = row["settings"]["model"].get("score") if row["model"] == "attend" else None
-        name = f"`{row['model']}`" + (f", {score} score" if score else "")
-        cells = [name, str(row["seed"]), f"{scores['bleu']:.2f}", f"{scores['cased_bleu']:.2f}"]
-        cells += [f"{scores['chrf']:.2f}", f"{scores['exact']:.1%}", f"{row['forced']['perplexity']:.3f}"]
-        cells += [f"{row['params']:,}", f"{row['seconds']:.0f} s", _machine(row)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n\nRule: " + "; or ".join(sorted({row["metric"]["rule"] for row in found})) + ".\n"
-
-
-def _machine(row: dict[str, Any]) -> str:
-    return row["machine"]["gpu"] or f"{row['machine']['cores']} CPU cores"
-
-
-def texts(found: list[dict[str, Any]]) -> str:
-    by_heart = any(row["data"] in BY_HEART for row in found)
-    columns = ["model", "mean", "range", "seeds", "perplexity", "carried state", "parameters"]
-    columns += ["training text at the end", "validation at the end"] if by_heart else []
-    columns += ["training", "machine"]
-    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in found:
-        groups.setdefault(row["model"], []).append(row)
-    ranked = sorted(groups.items(), key=lambda item: statistics.mean(row["metric"]["value"] for row in item[1]))
-    for model, group in ranked:
-        values = [row["metric"]["value"] for row in group]
-        mean = statistics.mean(values)
-        carried = [row["rules"]["stateful"]["nats_per_token"] for row in group if "stateful" in row["rules"]]
-        seconds = [row["seconds"] for row in group if row["seconds"]]
-        size = f"{group[0]['entries']:,} n-grams" if group[0]["entries"] else f"{group[0]['params']:,}"
-        cells = [
-            f"`{model}`",
-            f"{mean:.4f}",
-            f"{min(values):.4f} – {max(values):.4f}" if len(values) > 1 else "–",
-            str(len(values)),
-            f"{math.exp(mean):.2f}",
-            f"{statistics.mean(carried):.4f}" if carried else "–",
-            size,
-            *(_ends(group) if by_heart else []),
-            f"{statistics.mean(seconds):.0f} s" if seconds else "–",
-            _machine(group[0]),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    rules = sorted({row["metric"]["rule"] for row in found})
-    return "\n".join(lines) + "\n\nRule: " + "; or ".join(rules) + ".\n"
-
-
-def _ends(group: list[dict[str, Any]]) -> list[str]:
-    """Perplexities when a run ended, on the text it was trained on and on validation."""
-    ends = [row["end"] for row in group if "end" in row]
-    if not ends:
-        return ["–", "–"]
-    return [f"{math.exp(statistics.mean(end[name] for end in ends)):.2f}" for name in ("train", "valid")]
 
 
 def gradients(path: Path) -> str:

@@ -1,0 +1,240 @@
+"""Rows of results as tables in Markdown: one way for each task."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+Row = dict[str, Any]
+BY_HEART = ("timemachine",)  # trained on little text for so long that it is learned by heart
+PUBLISHED = {  # MSE at 96, 192, 336, 720, as their papers give it
+    "etth1": {
+        "DLinear, looks back 336": (0.375, 0.405, 0.439, 0.472),
+        "PatchTST/64, looks back 512": (0.370, 0.413, 0.422, 0.447),
+        "SegRNN, looks back 720": (0.351, 0.392, 0.423, 0.466),
+        "GRU point by point, looks back 720": (1.135, 1.123, 1.080, 1.089),
+    },
+    "ettm1": {
+        "DLinear, looks back 336": (0.299, 0.335, 0.369, 0.425),
+        "PatchTST/64, looks back 512": (0.293, 0.333, 0.369, 0.416),
+        "SegRNN, looks back 720": (0.293, 0.328, 0.357, 0.410),
+        "GRU point by point, looks back 720": (0.953, 1.124, 1.200, 1.173),
+    },
+}
+HORIZONS = (96, 192, 336, 720)
+
+
+def table(found: list[Row]) -> str:
+    """The rows of one file, which are of one task."""
+    return TABLES.get(found[0]["task"], texts)(found)
+
+
+def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]], rules: Iterable[str]) -> str:
+    shown = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    shown += ["| " + " | ".join(cells) + " |" for cells in lines]
+    return "\n".join(shown) + "\n\nRule: " + "; or ".join(sorted(set(rules))) + ".\n"
+
+
+def grouped(found: list[Row], name: Callable[[Row], str]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in found:
+        groups.setdefault(name(row), []).append(row)
+    return groups
+
+
+def spread(values: Sequence[float], shown: Callable[[float], str]) -> str:
+    """Mean, and the range where there are several seeds."""
+    mean = shown(statistics.mean(values))
+    return mean if len(values) == 1 else f"{mean} ({shown(min(values))} – {shown(max(values))})"
+
+
+def machine(row: Row) -> str:
+    return row["machine"]["gpu"] or f"{row['machine']['cores']} CPU cores"
+
+
+def taken(group: Sequence[Row]) -> str:
+    """Seconds of training, the mean over seeds."""
+    seconds = [row["seconds"] for row in group if row["seconds"]]
+    return f"{statistics.mean(seconds):.0f} s" if seconds else "–"
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def texts(found: list[Row]) -> str:
+    """Models by their mean, with the range over seeds."""
+    by_heart = any(row["data"] in BY_HEART for row in found)
+    columns = ["model", "mean", "range", "seeds", "perplexity", "carried state", "parameters"]
+    columns += ["training text at the end", "validation at the end"] if by_heart else []
+    columns += ["training", "machine"]
+    lines = []
+    groups = grouped(found, lambda row: row["model"])
+    for model, group in sorted(groups.items(), key=lambda item: statistics.mean(_values(item[1]))):
+        values = _values(group)
+        mean = statistics.mean(values)
+        carried = [row["rules"]["stateful"]["nats_per_token"] for row in group if "stateful" in row["rules"]]
+        lines.append(
+            [
+                f"`{model}`",
+                f"{mean:.4f}",
+                f"{min(values):.4f} – {max(values):.4f}" if len(values) > 1 else "–",
+                str(len(values)),
+                f"{math.exp(mean):.2f}",
+                f"{statistics.mean(carried):.4f}" if carried else "–",
+                f"{group[0]['entries']:,} n-grams" if group[0]["entries"] else f"{group[0]['params']:,}",
+                *(_ends(group) if by_heart else []),
+                taken(group),
+                machine(group[0]),
+            ]
+        )
+    return markdown(columns, lines, _rules(found))
+
+
+def _values(group: Sequence[Row]) -> list[float]:
+    return [row["metric"]["value"] for row in group]
+
+
+def _rules(found: Sequence[Row]) -> list[str]:
+    return [row["metric"]["rule"] for row in found]
+
+
+def _ends(group: list[Row]) -> list[str]:
+    """Perplexities when a run ended, on the text it was trained on and on validation."""
+    ends = [row["end"] for row in group if "end" in row]
+    if not ends:
+        return ["–", "–"]
+    return [f"{math.exp(statistics.mean(end[name] for end in ends)):.2f}" for name in ("train", "valid")]
+
+
+def translations(found: list[Row]) -> str:
+    """One row a model, the best BLEU first."""
+
+    def name(row: Row) -> str:
+        score = row["settings"]["model"].get("score") if row["model"] == "attend" else None
+        return f"`{row['model']}`" + (f", {score} score" if score else "")
+
+    columns = ["model", "seeds", "BLEU", "cased BLEU", "chrF", "exact", "perplexity", "parameters", "training"]
+    lines = []
+    groups = grouped(found, name)
+    for model, group in sorted(groups.items(), key=lambda item: -statistics.mean(_values(item[1]))):
+        scores = [row["translated"] for row in group]
+        cells = [model, str(len(group))]
+        cells += [spread([s[key] for s in scores], lambda v: f"{v:.2f}") for key in ("bleu", "cased_bleu", "chrf")]
+        cells.append(spread([s["exact"] for s in scores], percent))
+        cells.append(f"{statistics.mean(row['forced']['perplexity'] for row in group):.3f}")
+        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machine(group[0])])
+    return markdown([*columns, "machine"], lines, _rules(found))
+
+
+def series(found: list[Row]) -> str:
+    """One row a model, one column a horizon; what others have published stands below."""
+
+    def name(row: Row) -> str:
+        segment = row["settings"]["model"].get("segment") or 1
+        how = f", segments of {segment}" if segment > 1 else ", point by point" if row["model"] != "ar" else ""
+        return f"`{row['model']}`{how}, looks back {row['settings']['series']['lookback']}"
+
+    own = sorted({row["settings"]["series"]["horizon"] for row in found})
+    lines = []
+    for model, group in grouped(found, name).items():
+        cells, least = [model], min(len(same) for same in grouped(group, lambda row: str(_horizon(row))).values())
+        for horizon in own:
+            here = [row["figures"] for row in group if _horizon(row) == horizon]
+            shown = [spread([f[key] for f in here], lambda v: f"{v:.3f}") for key in ("mse", "mae")] if here else []
+            cells.append(" / ".join(shown) or "–")
+        lines.append([*cells, str(least), f"{group[0]['params']:,}", taken(group), machine(group[0])])
+    for rival in ("naive", "seasonal naive"):
+        shown = [next(row["rivals"][rival] for row in found if _horizon(row) == horizon) for horizon in own]
+        lines.append([rival, *(f"{one['mse']:.3f} / {one['mae']:.3f}" for one in shown), "–", "0", "–", "–"])
+    if tuple(own) == HORIZONS:
+        for title, figures in PUBLISHED.get(found[0]["data"], {}).items():
+            lines.append([f"{title} (published)", *(f"{figure:.3f}" for figure in figures), "", "", "", ""])
+    columns = ["model, MSE / MAE", *map(str, own), "seeds", "parameters", "training", "machine"]
+    return markdown(columns, lines, _rules(found))
+
+
+def _horizon(row: Row) -> int:
+    return row["settings"]["series"]["horizon"]
+
+
+def memories(found: list[Row]) -> str:
+    """One row a model and dial: the share that is right, beside chance, and the bytes that remember it."""
+    columns = ["model", "test", "seeds", "accuracy", found[0]["metric"]["name"], "of a guess", "bytes of state"]
+    lines = []
+
+    def test(row: Row) -> str:
+        return row["metric"]["rule"].split(";")[0].split(",")[0]
+
+    for _, group in grouped(found, lambda row: row["model"] + test(row)).items():
+        first = group[0]
+        cells = [f"`{first['model']}`", test(first), str(len(group))]
+        cells.append(spread([row["accuracy"] for row in group], percent))
+        cells.append(spread(_values(group), lambda v: f"{v:.5f}"))
+        cells.append(f"{min(first['baselines'].values()):.5f}")
+        lines.append([*cells, f"{first['state_bytes']:,}", f"{first['params']:,}", taken(group), machine(first)])
+    return markdown([*columns, "parameters", "training", "machine"], lines, _rules(found))
+
+
+def labels(found: list[Row]) -> str:
+    columns = ["model", "seeds", "accuracy", "F1", "calibration error", "parameters", "training", "machine"]
+    lines = []
+    groups = grouped(found, lambda row: row["model"])
+    for model, group in sorted(groups.items(), key=lambda item: -statistics.mean(r["accuracy"] for r in item[1])):
+        cells = [f"`{model}`", str(len(group)), spread([row["accuracy"] for row in group], percent)]
+        cells += [f"{statistics.mean(row[key] for row in group):.4f}" for key in ("macro_f1", "calibration_error")]
+        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machine(group[0])])
+    for guess, accuracy in found[0]["baseline_accuracy"].items():
+        lines.append([guess, "–", percent(accuracy), "–", "–", "–", "–", "–"])
+    return markdown(columns, lines, _rules(found))
+
+
+def captions(found: list[Row]) -> str:
+    """One row a run, with the same captions given to other pictures, and one caption for all."""
+    columns = ["model", "captions of", "seeds", "BLEU-1", "BLEU-4", "exact", "nats/token", "parameters", "training"]
+
+    def name(row: Row) -> str:
+        return f"`{row['model']}`" + (
+            ", self-attention in the CNN" if row["settings"]["model"].get("self_attention") else ""
+        )
+
+    lines = []
+    groups = grouped(found, name)
+    for model, group in sorted(groups.items(), key=lambda item: -statistics.mean(_values(item[1]))):
+        for whose, scores in (
+            ("their pictures", [row["described"] for row in group]),
+            ("other pictures", [row["described"]["shuffled"] for row in group]),
+        ):
+            nats = [row["forced" if whose == "their pictures" else "forced_shuffled"] for row in group]
+            cells = [model, whose, str(len(group))]
+            cells += [spread([s[key] for s in scores], lambda v: f"{v:.2f}") for key in ("bleu1", "bleu4")]
+            cells.append(spread([s["exact"] for s in scores], percent))
+            cells.append(f"{statistics.mean(n['nats_per_token'] for n in nats):.3f}")
+            lines.append([*cells, f"{group[0]['params']:,}", taken(group), machine(group[0])])
+    constant = found[0]["constant"]
+    shown = [f"{constant['bleu1']:.2f}", f"{constant['bleu4']:.2f}", percent(constant["exact"])]
+    lines.append(["one caption", "all pictures", "–", *shown, "–", "–", "–", "–"])
+    return markdown([*columns, "machine"], lines, _rules(found))
+
+
+def ratings(found: list[Row]) -> str:
+    columns = ["model", "seeds", "RMSE", "MAE", "parameters", "training", "machine"]
+    lines = []
+    groups = grouped(found, lambda row: row.get("recipe", row["model"]).split("/")[-1].split(":")[0].split("@")[0])
+    for model, group in sorted(groups.items(), key=lambda item: statistics.mean(r["rmse"] for r in item[1])):
+        cells = [f"`{model}`", str(len(group))]
+        cells += [spread([row[key] for row in group], lambda v: f"{v:.4f}") for key in ("rmse", "mae")]
+        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machine(group[0])])
+    for guess, value in found[0]["baselines"].items():
+        lines.append([guess, "–", f"{value:.4f}", "–", "–", "–", "–"])
+    return markdown(columns, lines, _rules(found))
+
+
+TABLES = {
+    "text": texts,
+    "translation": translations,
+    "series": series,
+    "captions": captions,
+    "labels": labels,
+    "ratings": ratings,
+} | dict.fromkeys(("copy", "adding", "recall", "parity", "gap"), memories)
