@@ -134,3 +134,13 @@ def test_a_memory_without_a_last_state_is_refused_in_a_line():
     memory = model.encode(*sources())._replace(summary=None)
     with pytest.raises(ContractError, match="expected a memory with the last state"):
         model.initial_state(3, memory=memory)
+
+
+def test_a_transformers_inner_dropout_can_differ_from_that_of_its_shortcuts():
+    def rates(**settings):
+        config = seq2seq.Config(source=9, target=9, model="transformer", width=8, heads=2, dropout=0.3, **settings)
+        inside = ("Attend", "FeedForward")
+        return {m.config.dropout for m in config.build().modules() if type(m).__name__ in inside}
+
+    assert rates() == {0.3}
+    assert rates(inner_dropout=0.0) == {0.0}

@@ -255,7 +255,10 @@ class FullAttention(Encoder):
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(BaseConfig):
-    """`num_layers` blocks; sinusoid or learned positions are added once at the bottom."""
+    """`num_layers` blocks; sinusoid or learned positions are added once at the bottom.
+
+    `inner_dropout` is that of attention's weights and inside feed-forward networks (None: as `dropout`).
+    """
 
     num_layers: int = 1
     heads: int = 1
@@ -267,6 +270,7 @@ class TransformerConfig(BaseConfig):
     max_positions: int = 1024
     bias: bool = True
     dropout: float = 0.0
+    inner_dropout: float | None = None
 
     def build(self) -> "TransformerEncoder":
         return TransformerEncoder(self)
@@ -288,7 +292,7 @@ class TransformerEncoder(Encoder):
         if config.positions == "sinusoid" or config.positions == "learned":
             self.added = Added(config.positions, dim, config.max_positions)
             inside = "none"
-        rate = config.dropout
+        rate = config.dropout if config.inner_dropout is None else config.inner_dropout
         look = AttentionConfig(dim=dim, heads=config.heads, positions=inside, bias=config.bias, dropout=rate)
         feed = mlp.Config(dim=dim, hidden=config.hidden, activation=config.activation, bias=config.bias, dropout=rate)
         self.blocks = nn.ModuleList([EncoderBlock(config, look, feed) for _ in range(config.num_layers)])

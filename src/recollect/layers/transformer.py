@@ -22,7 +22,10 @@ from .norm import NormName
 
 @dataclass(frozen=True, kw_only=True)
 class Config(BaseConfig):
-    """`attention` and `cross` carry all their options; a causal block, or with `cross` a decoder block."""
+    """`attention` and `cross` carry all their options; a causal block, or with `cross` a decoder block.
+
+    `inner_dropout` is that of attention's weights and inside the feed-forward network (None: as `dropout`).
+    """
 
     attention: AttentionConfig | None = None
     cross: CrossConfig | None = None
@@ -33,13 +36,13 @@ class Config(BaseConfig):
     order: Literal["pre", "post"] = "pre"
     bias: bool = True
     dropout: float = 0.0
+    inner_dropout: float | None = None
 
     def stack(self) -> combine.StackConfig:
         """The block, spelled out."""
-        default = AttentionConfig(dim=self.dim, heads=self.heads, bias=self.bias, dropout=self.dropout)
-        feed = mlp.Config(
-            dim=self.dim, hidden=self.hidden, activation=self.activation, bias=self.bias, dropout=self.dropout
-        )
+        inner = self.dropout if self.inner_dropout is None else self.inner_dropout
+        default = AttentionConfig(dim=self.dim, heads=self.heads, bias=self.bias, dropout=inner)
+        feed = mlp.Config(dim=self.dim, hidden=self.hidden, activation=self.activation, bias=self.bias, dropout=inner)
         sublayers = [self.attention or default, self.cross, feed]
         return combine.StackConfig(
             dim=self.dim,

@@ -54,7 +54,8 @@ class ReaderConfig:
 
     None leaves a choice to the model: `gist` is what `fixed` and `context` know of the source; `kernel` is that of the
     convolutions. `share` uses the target's embedding as the output's weights too (`output`), or one table for source,
-    target and output (`all`, for one vocabulary).
+    target and output (`all`, for one vocabulary). `inner_dropout` is a Transformer's, of attention's weights and inside
+    feed-forward networks (None: as `dropout`).
     """
 
     model: Seq2SeqName = "attend"
@@ -77,11 +78,16 @@ class ReaderConfig:
     max_positions: int = 1024
     share: Literal["none", "output", "all"] = "output"
     dropout: float = 0.1
+    inner_dropout: float | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
         if self.model == "transformer" and self.width % self.heads:
             raise ContractError(f"seq2seq: expected heads to divide width {self.width}, found {self.heads} heads")
+
+    @property
+    def inner(self) -> float:
+        return self.dropout if self.inner_dropout is None else self.inner_dropout
 
     @property
     def entry(self) -> int:
@@ -134,7 +140,7 @@ class ReaderConfig:
             alignment=self.alignment,
             window=self.window,
             bias=True,
-            dropout=self.dropout if self.model == "transformer" else 0.0,
+            dropout=self.inner if self.model == "transformer" else 0.0,
         )
 
     def _placed(self) -> list[LayerConfig]:
@@ -163,7 +169,7 @@ class ReaderConfig:
         block = transformer.Config(
             dim=self.width,
             attention=AttentionConfig(
-                dim=self.width, heads=self.heads, positions=places, bias=True, dropout=self.dropout
+                dim=self.width, heads=self.heads, positions=places, bias=True, dropout=self.inner
             ),
             cross=self._look(memory_dim, self.heads),
             hidden=self.hidden,
@@ -171,6 +177,7 @@ class ReaderConfig:
             norm=self.norm,
             order=self.order,
             dropout=self.dropout,
+            inner_dropout=self.inner,
         )
         last = [norm.Config(dim=self.width, kind=self.norm)] if self.order == "pre" else []
         return [*self._placed(), *[block] * self.layers, *last]
@@ -230,6 +237,7 @@ class Config(ReaderConfig):
                 positions=self.positions,
                 max_positions=self.max_positions,
                 dropout=self.dropout,
+                inner_dropout=self.inner,
             )
         if self.model == "conv":
             places = "sinusoid" if self.positions == "rotary" else self.positions

@@ -20,13 +20,13 @@ def length(text: str) -> int:
 
 
 def bleu(found: Sequence[str], wanted: Sequence[str], *, tokenizer: str, lower: bool = False) -> dict[str, Any]:
-    """Corpus BLEU with its signature."""
+    """Corpus BLEU with its signature, and how long the translations are beside the references."""
     from sacrebleu.metrics.bleu import BLEU
 
     # `force`: tokenised text is what we mean by tokenizer none
     metric = BLEU(tokenize=tokenizer, lowercase=lower, force=True)
     score = metric.corpus_score(list(found), [list(wanted)])
-    return {"bleu": score.score, "signature": str(metric.get_signature())}
+    return {"bleu": score.score, "signature": str(metric.get_signature()), "ratio": score.sys_len / score.ref_len}
 
 
 def chrf(found: Sequence[str], wanted: Sequence[str]) -> dict[str, Any]:

@@ -203,6 +203,7 @@ class TranslationTask:
         return {
             "bleu": lowered["bleu"],
             "bleu_signature": lowered["signature"],
+            "length_ratio": lowered["ratio"],
             "cased_bleu": cased["bleu"],
             "cased_signature": cased["signature"],
             "chrf": characters["chrf"],

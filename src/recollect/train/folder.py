@@ -18,10 +18,16 @@ except ImportError:  # not on Windows
     fcntl = None
 
 MAGIC, VERSION = "recollect-run", 1
+SHIPPED = Path(__file__).resolve().parent.parent / "demos"  # small trained runs that come with the package
 
 
 class RunError(ValueError):
     """A folder that is no run, or not the one that was meant."""
+
+
+def shipped() -> list[str]:
+    """The names of the runs that come with the package."""
+    return sorted(path.name for path in SHIPPED.iterdir()) if SHIPPED.is_dir() else []
 
 
 class RunFolder:
@@ -37,10 +43,13 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunFolder":
-        """An existing run."""
+        """An existing run, or by its name one that comes with the package."""
         folder = cls(path)
+        if str(path) in shipped() and not folder.path.exists():
+            return cls(SHIPPED / path)
         if not folder.path.is_dir():
-            raise RunError(f"{path}: expected a run folder, found {'a file' if folder.path.exists() else 'nothing'}")
+            found = "a file" if folder.path.exists() else "nothing"
+            raise RunError(f"{path}: expected a run folder, or one of {', '.join(shipped())}, found {found}")
         if not folder.config_path.is_file():
             raise RunError(f"{path}: expected a run folder with a config.json, found none in it")
         return folder
@@ -60,6 +69,11 @@ class RunFolder:
         folder.last.parent.mkdir(exist_ok=True)
         folder.write_json("manifest.json", manifest(config))
         return folder
+
+    def check_own(self) -> None:
+        """Refuse to write into a run that comes with the package."""
+        if self.path.parent == SHIPPED:
+            raise RunError(f"{self.path.name}: expected a run of your own, found one that comes with the package")
 
     def clear_up(self) -> None:
         """Remove what a killed run was about to write."""
