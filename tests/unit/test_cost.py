@@ -1,59 +1,14 @@
-"""The FLOPs that every layer declares against those that torch counts while it runs.
+"""The FLOPs that every layer declares against those that are counted while it runs."""
 
-Two things are invisible to torch's counter on a CPU, and are made visible here:
-
-- the fused attention kernel for CPUs is not in its table, so attention runs as torch's own plain products;
-- `torch.einsum` multiplies instead of calling a matrix product where the axis to sum over has length 1 (the one
-  key of a first step), so an einsum is counted by its definition: 2 · the product of the lengths of all its axes.
-"""
-
-import math
 from typing import Any
 
 import pytest
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import TorchFunctionMode
-from torch.utils.flop_counter import FlopCounterMode
 
 from laws.cases import every_layer
 from recollect.core import state as states
+from recollect.measure.flops import Counter
 from unit.oracles import source
-
-
-class Counter(TorchFunctionMode):
-    """Matrix-product FLOPs of all that runs inside."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen = FlopCounterMode(display=False)
-        self.extra = 0  # of einsums, less what torch saw of them
-
-    def __enter__(self) -> "Counter":
-        self.kernel = sdpa_kernel(SDPBackend.MATH)
-        self.kernel.__enter__()
-        self.seen.__enter__()
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self.seen.__exit__(*error)
-        self.kernel.__exit__(*error)
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before = self.seen.get_total_flops()
-        result = func(*args, **(kwargs or {}))
-        if func is torch.einsum:
-            equation, *operands = args
-            axes = {}
-            for names, operand in zip(equation.split("->")[0].split(","), operands, strict=True):
-                axes |= dict(zip(names.strip(), operand.shape, strict=True))
-            self.extra += 2 * math.prod(axes.values()) - (self.seen.get_total_flops() - before)
-        return result
-
-    @property
-    def flops(self) -> int:
-        return self.seen.get_total_flops() + self.extra
 
 
 def count(config: Any, batch: int, steps: int, length: int) -> tuple[int, int]:

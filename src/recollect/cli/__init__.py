@@ -2,10 +2,10 @@
 
 import sys
 
-from . import learn, race, use
+from . import claims, inspect, learn, race, use
 from .common import app
 
-__all__ = ["app", "learn", "main", "race", "use"]
+__all__ = ["app", "claims", "inspect", "learn", "main", "race", "use"]
 
 
 def main() -> None:

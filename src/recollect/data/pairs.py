@@ -75,10 +75,10 @@ def batches_by_tokens(
 ) -> list[np.ndarray]:
     """Every pair once, in batches of similar length: rows times the longest row is at most `tokens`.
 
-    A row is as long as the longer side of its pair, with its `end`, up to the next multiple of `grain`. A pair longer than
-    `tokens` is a batch of its own. Which of equally long pairs meet, and the order of the batches, depend on `seed` and
-    `epoch`; without a seed the batches come from short to long. The number of batches is the same for every epoch and
-    seed.
+    A row is as long as the longer side of its pair, with its `end`, up to the next multiple of `grain`. A pair longer
+    than `tokens` is a batch of its own. Which of equally long pairs meet and the order of the batches depend on `seed`
+    and `epoch`; without a seed the batches come from short to long. The number of batches is the same for every epoch
+    and seed.
     """
     if tokens < 1:
         raise DataError(f"expected a batch of at least 1 token, found {tokens}")

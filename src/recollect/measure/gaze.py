@@ -13,6 +13,7 @@ from ..decode.sample import device_of
 from ..decode.translate import looks
 from ..tasks.captions import cover, numbers
 from ..train.job import Used
+from . import influence
 from .alignment import chosen
 
 
@@ -49,13 +50,9 @@ def of_cells(model: Any, images: Tensor, tokens: Sequence[int], begin: int, shap
     """
     with torch.enable_grad():
         seen = images.detach().requires_grad_()
-        x = torch.tensor([[begin, *tokens[:-1]]], device=images.device)
-        logits, _ = model(x, memory=model.encode(seen))
-        own = torch.tensor(tokens, device=images.device)
-        chosen = logits[0].log_softmax(dim=-1).gather(1, own[:, None])[:, 0]
-        rows = [torch.autograd.grad(each, seen, retain_graph=True)[0][0].norm(dim=0) for each in chosen]
-    found = adaptive_avg_pool2d(torch.stack(rows).detach(), (shape[0], shape[1])).float().cpu()
-    return found / found.sum(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(found.dtype).tiny)
+        likely = influence.said(model, model.encode(seen), tokens, begin)
+    norms = influence.slopes(likely, seen)[:, 0].norm(dim=1)  # T P P
+    return influence.shares(adaptive_avg_pool2d(norms, (shape[0], shape[1])).float().cpu())
 
 
 def on_box(weights: Tensor, box: Sequence[int], pixels: int) -> Tensor:

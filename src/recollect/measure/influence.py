@@ -1,10 +1,25 @@
-"""How much each place of a source matters to each token that is written, by gradient: for any model."""
+"""How much each input matters to each output: by gradient, and by what changes when it is taken away.
+
+By gradient:  ‖∂ log p(what came)/∂(what the input enters as)‖, of numbers ‖∂y/∂x‖.
+By ablation:  the input is replaced by another one of the same data (or by zero), and the output's distribution moves
+              by so many nats, KL(before ‖ after); numbers by so much.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+
+from ..core.chart import Map
+from ..core.contract import ContractError
+from . import attention
+from .entry import counted, traced, without
+from .reading import Reading
+from .subject import Subject
+
+By = Literal["another", "zero"]
+TOGETHER = 4096  # steps that go through a model at once
 
 
 def of_source(model: Any, source: Tensor, tokens: Sequence[int], begin: int) -> Tensor:
@@ -14,10 +29,156 @@ def of_source(model: Any, source: Tensor, tokens: Sequence[int], begin: int) -> 
     """
     with torch.enable_grad():
         embedded = model.embed_source(source).detach().requires_grad_()
-        memory = model.read_source(embedded)
-        x = torch.tensor([[begin, *tokens[:-1]]], device=source.device)
-        logits, _ = model(x, memory=memory)
-        chosen = logits[0].log_softmax(dim=-1)[torch.arange(len(tokens)), torch.tensor(tokens, device=source.device)]
-        rows = [torch.autograd.grad(each, embedded, retain_graph=True)[0][0].norm(dim=-1) for each in chosen]
-    found = torch.stack(rows).detach().float().cpu()
-    return found / found.sum(dim=1, keepdim=True).clamp(min=torch.finfo(found.dtype).tiny)
+        likely = said(model, model.read_source(embedded), tokens, begin)
+    return shares(slopes(likely, embedded)[:, 0].norm(dim=-1).float().cpu())
+
+
+def said(model: Any, memory: Any, tokens: Sequence[int], begin: int) -> Tensor:
+    """T: log p of each token that was written, given those before it."""
+    own = torch.tensor(tokens, device=memory.values.device)
+    x = torch.tensor([[begin, *tokens[:-1]]], device=own.device)
+    logits, _ = model(x, memory=memory)
+    return logits[0].log_softmax(dim=-1).gather(1, own[:, None])[:, 0]
+
+
+@torch.enable_grad()
+def slopes(answers: Tensor, seen: Tensor) -> Tensor:
+    """The gradient of each answer (N): N and the shape of `seen`."""
+    rows = [torch.autograd.grad(each, seen, retain_graph=True, materialize_grads=True)[0] for each in answers]
+    return torch.stack(rows).detach()
+
+
+def shares(found: Tensor) -> Tensor:
+    """Each row (all axes but the first) divided by its sum; a row of nothing stays so."""
+    total = found.flatten(1).sum(dim=1).clamp(min=torch.finfo(found.dtype).tiny)
+    return found / total.reshape(-1, *[1] * (found.dim() - 1))
+
+
+@torch.enable_grad()
+def by_gradient(subject: Subject) -> Tensor:
+    """O S, of the first row: the sources' places come first, where there are tokens of a source."""
+    one = subject.first()
+    if one.source_names and one.source is not None:
+        y, seen = traced(lambda source, x: one.answers(x, source=source), one.model, one.source[0], one.x)
+    else:
+        y, seen = traced(one.answers, one.model, one.x)
+    answers = y[0].gather(1, one.y[0, :, None]) if one.chances else y[0]  # O V
+    found = []
+    for entered in seen:
+        rows = slopes(answers.flatten(), entered)[:, 0].flatten(2).norm(dim=-1)  # O·V S
+        found.append(rows.unflatten(0, tuple(answers.shape)).norm(dim=1))
+    return torch.cat(found, dim=1).float().cpu()
+
+
+@torch.no_grad()
+def by_ablation(subject: Subject, *, by: By = "another", draws: int = 4, seed: int = 0) -> Tensor:
+    """O S, of the first row; with `another`, the mean over so many draws of what stands in an input's place.
+
+    What is drawn is another input of the same data, never the same token.
+    """
+    one = subject.first()
+    before = one.answers(one.x)
+    noise = torch.Generator().manual_seed(seed)
+
+    def alone(rows: Tensor) -> Tensor:
+        return torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+
+    def of_x(x: Tensor) -> Tensor:
+        return one.answers(x, alone(x))
+
+    def of_source_tokens(x: Tensor) -> Tensor:
+        return one.answers(one.x[alone(x)], alone(x), x)
+
+    parts = [(of_x, one.x, subject.x)]
+    if one.source_names and one.source is not None and subject.source is not None:
+        parts.insert(0, (of_source_tokens, one.source[0], _real(subject)))
+    found = []
+    for call, x, pool in parts:
+        steps = x.shape[1]
+        count = draws if by == "another" else 1
+        places = torch.arange(steps).repeat(count)
+        moved = []
+        for some in places.split(max(1, TOGETHER // steps)):
+            many = x[alone(some)]
+            gone = torch.arange(steps)[None] == some[:, None]
+            if by == "zero":
+                after = without(call, one.model, many, gone.to(x.device))
+            else:
+                after = call(_replaced(many, some, pool, noise))
+            moved.append(distance(before, after, one.chances))
+        found.append(torch.cat(moved).unflatten(0, (count, steps)).mean(dim=0).T)
+    return torch.cat(found, dim=1).float().cpu()
+
+
+def distance(before: Tensor, after: Tensor, chances: bool) -> Tensor:
+    """How far outputs (… V) moved: KL(before ‖ after) in nats of log-probabilities, of numbers the length between."""
+    if not chances:
+        return (after - before).norm(dim=-1)
+    return (before.exp() * (before - after)).sum(dim=-1).clamp(min=0)
+
+
+def _real(subject: Subject) -> Tensor:
+    """The tokens of all sources, without what pads them: N."""
+    assert subject.source is not None
+    tokens, lengths = subject.source
+    return tokens[torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]]
+
+
+def _replaced(rows: Tensor, places: Tensor, pool: Tensor, noise: torch.Generator) -> Tensor:
+    """Rows (N T …), each with another input of the pool in its place."""
+    rows, at = rows.clone(), torch.arange(len(rows))
+    if rows.is_floating_point():
+        pool = pool.flatten(0, 1)
+        rows[at, places] = pool[torch.randint(len(pool), (len(rows),), generator=noise)]
+        return rows
+    kinds, counts = pool.unique(return_counts=True)
+    own = rows[at, places]
+    weights = counts.double() * (kinds != own[:, None])  # N K
+    weights[weights.sum(dim=1) == 0] = 1  # nothing else occurs: it stays
+    rows[at, places] = kinds[torch.multinomial(weights.cpu(), 1, generator=noise)[:, 0].to(kinds.device)]
+    return rows
+
+
+def read(subject: Subject, *, by: By = "another", draws: int = 4, layer: int | None = None) -> Reading:
+    """Both maps of the first row, and beside them the attention weights where the model has them."""
+    names = {"x": "input", "y": "output"}
+    columns, rows = [*subject.source_names, *subject.inputs], list(subject.outputs)
+    figures: dict[str, Any] = {"data": subject.data, "inputs": columns, "outputs": rows}
+    summary, charts = [], []
+    if counted(subject.model):
+        summary.append("by gradient: not here, since what was counted has no gradient")
+    else:
+        found = by_gradient(subject)
+        figures["gradient"] = found.tolist()
+        charts.append(
+            Map(
+                title="influence by gradient, shares",
+                values=shares(found).tolist(),
+                columns=columns,
+                rows=rows,
+                **names,
+            )
+        )
+        summary.append("by gradient: " + _strongest(found, columns, rows))
+    found = by_ablation(subject, by=by, draws=draws)
+    unit = ", nats" if subject.chances else ""
+    figures["ablation"] = {"by": by, "draws": draws, "values": found.tolist()}
+    charts.append(Map(title=f"influence by ablation{unit}", values=found.tolist(), columns=columns, rows=rows, **names))
+    summary.append("by ablation: " + _strongest(found, columns, rows))
+    heads = attention.weights(subject)
+    if heads:
+        figures["attention"] = {name: head.tolist() for name, head in heads.items()}
+        charts += attention.maps(subject, heads, layer)
+        summary.append(f"attention: {', '.join(heads)}")
+    elif layer is not None:
+        raise ContractError("--layer: expected a model with attention, found one without; leave it out")
+    else:
+        summary.append("attention: none, this memory has no weights over what it saw")
+    return Reading(summary=summary, figures=figures, charts=charts)
+
+
+def _strongest(found: Tensor, columns: Sequence[str], rows: Sequence[str]) -> str:
+    """The input that the last output rests on most."""
+    place = int(found[-1].argmax())
+    share = float(shares(found)[-1, place])
+    return f"{rows[-1]!r}, the last output, rests most on {columns[place]!r} (input {place + 1}), {share:.0%} of all"

@@ -326,6 +326,11 @@ class Forecaster(nn.Module):
                 f"found {tuple(past.shape)}"
             )
 
+    def steps_of(self, past: Tensor) -> Tensor:
+        """past: B L C → what its memory is given, step by step: R T (w c), scaled as windows are."""
+        shift, scale = window_scale(past, self.config.norm_of_window)
+        return self._cut(self._fold((past - shift) / scale))
+
     def _fold(self, x: Tensor) -> Tensor:
         """B T C → R T c: independent series become rows of their own."""
         return x if self.config.channels == "joint" else rearrange(x, "b t c -> (b c) t 1")

@@ -25,6 +25,12 @@ class Spent:
         """What passed since the last tick does not count."""
         self._since = time.monotonic()
 
+    def at_once(self, tokens: int) -> dict[str, float]:
+        """What counting or solving takes, which has no steps, for the log."""
+        self.step, self.tokens = 1, tokens
+        self.tick()
+        return self.to_json()
+
     def share(self, settings: Settings) -> float:
         """How much of the tightest budget is used, from 0 to 1."""
         shares = [0.0]

@@ -76,6 +76,8 @@ class Job(ABC, Generic[D, K]):
     data_config: Any  # frozen dataclasses
     task_config: Any
     usual: ClassVar[Mapping[str, str]] = {}  # settings where the flags say nothing
+    counted: ClassVar[Sequence[str]] = ()  # models that are counted, not trained
+    unsized: ClassVar[Sequence[str]] = ()  # models without a width that could be solved for
 
     @abstractmethod
     def homes(self, model: str) -> dict[str, type]:
@@ -221,7 +223,7 @@ class Job(ABC, Generic[D, K]):
         run = self.resolve(run, data, params)
         init = None if init is None else str(Path(init).resolve())
         kept = self.keep(data)
-        model = self._begin(run, kept, init)
+        model = self.begin(run, kept, init)
         task = self.task(run, data, device)
         folder = RunFolder.create(out, self.to_json(run) | {"corpus": self.describe(data), "init": init})
         with folder.locked():
@@ -240,6 +242,7 @@ class Job(ABC, Generic[D, K]):
     ) -> dict[str, Any]:
         """Go on with a stopped run where its last checkpoint stands."""
         folder = RunFolder.open(out)
+        folder.check_own()
         with folder.locked():
             content = folder.config()
             run = self.from_json(content, folder.config_path)
@@ -258,11 +261,11 @@ class Job(ABC, Generic[D, K]):
             kept = self.keep(data)
             self.save(kept, folder.path)
             fresh = not folder.last.exists()  # killed before its first checkpoint: it begins again
-            model = self._begin(run, kept, content.get("init") if fresh else None)
+            model = self.begin(run, kept, content.get("init") if fresh else None)
             task = self.task(run, data, device)
             return self.fit(task, model, run, folder, device, progress or Progress(quiet=True), again=not fresh)
 
-    def _begin(self, run: Run, kept: K, init: str | None) -> nn.Module:
+    def begin(self, run: Run, kept: K, init: str | None) -> nn.Module:
         """The model as a run starts with it: by its seed, or with another run's weights."""
         torch.manual_seed(run.train.seed)
         model = self.build(run.model, kept)
@@ -313,7 +316,9 @@ class Job(ABC, Generic[D, K]):
         folder = RunFolder.open(path)
         config, manifest, metrics = folder.config(), folder.read_json("manifest.json"), folder.metrics()
         used = self.load(path)
-        last = next((row for row in reversed(metrics) if "loss" in row), {})
+        last: dict[str, Any] = {}
+        for logged in metrics:
+            last |= logged
         return {
             "schema": 1,
             "task": self.name,
@@ -328,6 +333,11 @@ class Job(ABC, Generic[D, K]):
             "peak_bytes": last.get("memory"),
             "state_bytes": self.state_bytes(used.model, used.run),
             "curve": [[row["step"], row["valid"]] for row in metrics if "valid" in row],
+            "learning": [
+                [row["step"], row["tokens"], row["seconds"], row["valid"]]
+                for row in metrics
+                if "valid" in row and "seconds" in row
+            ],
             "end": {
                 "train": fmean([row["loss"] for row in metrics if "loss" in row][-5:] or [nan]),
                 "valid": next((row["valid"] for row in reversed(metrics) if "valid" in row), None),

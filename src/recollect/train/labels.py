@@ -22,9 +22,10 @@ from ..models import bag, classifier
 from ..models.body import KINDS
 from ..tasks import labels
 from . import checkpoint
+from .budget import Spent
 from .folder import RunError, RunFolder
 from .job import Job, Run, Used, check_names, told
-from .progress import Progress
+from .progress import Progress, memory
 
 COUNTED = ("bag",)
 MODELS = (*COUNTED, *KINDS)
@@ -77,6 +78,7 @@ class LabelsJob(Job[Labelled, Kept]):
     default = "gru"
     data_config = DataConfig
     task_config = labels.Config
+    counted = unsized = COUNTED
 
     def homes(self, model: str) -> dict[str, type]:
         if model in COUNTED:
@@ -199,11 +201,12 @@ class LabelsJob(Job[Labelled, Kept]):
         if not isinstance(model, bag.Bag):
             return super().fit(task, model, run, folder, device, progress, again)
         folder.cut_metrics(0)
-        train = task.part("train")
+        train, spent = task.part("train"), Spent()
         model.train_on(train.values, train.lengths, train.labels).to(device)
+        took = spent.at_once(len(train.values))
         found = task.evaluate(model, "valid")
         checkpoint.write_tensors(folder.model_path, checkpoint.weights(model), {"entries": model.entries()})
-        folder.log({"step": 1, "tokens": len(train.values), "valid": found[task.metric]})
+        folder.log(took | {"valid": found[task.metric], "memory": memory(task.device)})
         progress.say(f"{len(train.values):,} words counted")
         return found
 

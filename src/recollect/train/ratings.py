@@ -81,6 +81,7 @@ class RatingsJob(Job[Ratings, Kept]):
     data_config = DataConfig
     task_config = ratings.Config
     usual: ClassVar[Mapping[str, str]] = {"lr": "0.03", "warmup": "20"}  # every vector is seen in few batches
+    unsized = ("features", "biases")
 
     def homes(self, model: str) -> dict[str, type]:
         return {"model": models.Config}

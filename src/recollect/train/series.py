@@ -21,9 +21,10 @@ from ..models.forecaster import Forecaster, Stepper
 from ..tasks import series
 from ..tasks.series import SeriesTask, marks
 from . import checkpoint
+from .budget import Spent
 from .folder import RunError, RunFolder
 from .job import Job, Run, Used, told
-from .progress import Progress
+from .progress import Progress, memory
 
 MODELS = tuple(KINDS)
 
@@ -87,6 +88,7 @@ class SeriesJob(Job[Series, Scaler]):
     default = "gru"
     data_config = DataConfig
     task_config = series.Config
+    unsized = ("ar",)
 
     def homes(self, model: str) -> dict[str, type]:
         return {"model": forecaster.Config, "layer": LAYERS[KINDS[model].layer]}
@@ -213,18 +215,20 @@ class SeriesJob(Job[Series, Scaler]):
         if _solvable(model.config, run.task):
             folder.cut_metrics(0)
             model.to(device).eval()
+            spent = Spent()
             task.solve(model)
+            took = spent.at_once(len(task.origins("train"))) | {"memory": memory(torch.device(device))}
             progress.say("solved by least squares")
             note: dict[str, Any] = {}
         else:
             super().fit(task, model, run, folder, device, progress, again)
-            _, note = checkpoint.read_tensors(folder.model_path)
+            took, (_, note) = None, checkpoint.read_tensors(folder.model_path)
         if model.config.intervals == "residual":
             model.spread.copy_(task.reach(model, "valid"))
         checkpoint.write_tensors(folder.model_path, checkpoint.weights(model), note)
         found = task.evaluate(model, "valid")
-        if not note:
-            folder.log({"step": 1, "tokens": len(task.origins("train")), "valid": found[task.metric]})
+        if took is not None:
+            folder.log(took | {"valid": found[task.metric]})
         return found
 
 

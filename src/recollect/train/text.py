@@ -19,9 +19,10 @@ from ..models import language, ngram
 from ..models.mixture import Mixture, best_share
 from ..tasks import text
 from . import checkpoint
+from .budget import Spent
 from .folder import RunError, RunFolder
 from .job import Job, Run, check_names, told
-from .progress import Progress
+from .progress import Progress, memory
 
 COUNTED = ("ngram",)
 MODELS = (*COUNTED, *language.KINDS)
@@ -77,6 +78,7 @@ class TextJob(Job[Corpus, Tokenizer]):
     default = "transformer"
     data_config = DataConfig
     task_config = text.Config
+    counted = unsized = COUNTED
 
     def homes(self, model: str) -> dict[str, type]:
         if model in COUNTED:
@@ -187,7 +189,7 @@ class TextJob(Job[Corpus, Tokenizer]):
         if not isinstance(model, ngram.Ngram):
             return super().fit(task, model, run, folder, device, progress, again)
         folder.cut_metrics(0)
-        return count(model, task, folder, progress)
+        return count(model, task, folder, progress, run.train.tokens)
 
 
 JOB = TextJob()
@@ -210,12 +212,18 @@ def build_model(settings: dict[str, Any], vocab: int, inside: tuple[Path, ...] =
         raise told(name, error) from error
 
 
-def count(model: ngram.Ngram, task: text.TextTask, folder: RunFolder, progress: Progress) -> dict[str, Any]:
-    """An n-gram model is counted, not trained, and then is a run like any other."""
-    model.train_on(task.tokens("train"))
+def count(
+    model: ngram.Ngram, task: text.TextTask, folder: RunFolder, progress: Progress, budget: float | None = None
+) -> dict[str, Any]:
+    """An n-gram model is counted, not trained, and then is a run like any other. A budget in tokens cuts its text."""
+    spent = Spent()
+    read = task.tokens("train")[: None if budget is None else int(budget)]
+    model.train_on(read)
+    model.to(task.device)
+    took = spent.at_once(len(read))
     found = task.evaluate(model, "valid", "stateful")
     checkpoint.write_tensors(folder.model_path, checkpoint.weights(model), {"entries": model.entries()})
-    folder.log({"step": 1, "tokens": len(task.tokens("train")), "valid": found[task.metric]})
+    folder.log(took | {"valid": found[task.metric], "memory": memory(task.device)})
     progress.say(f"{model.entries():,} n-grams counted")
     return found
 

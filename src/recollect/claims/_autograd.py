@@ -1,0 +1,60 @@
+"""What autograd knows of a layer: which input reaches which output, how long its chain is, what it keeps for later."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.functional import jacobian
+from torch.autograd.graph import saved_tensors_hooks
+
+from ..core.contract import Layer
+
+
+def outputs(layer: Layer[Any]) -> Callable[[Tensor], Tensor]:
+    """The layer as a function of a whole sequence, from a fresh state."""
+    return lambda x: layer(x, layer.initial_state(len(x), like=x))[0]
+
+
+def slopes(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """∂y/∂x of one row (x: 1 T D → y: 1 T W), as T W T D."""
+    found = jacobian(function, x)
+    assert isinstance(found, Tensor)
+    return found[0, :, :, 0]
+
+
+def influence(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """T T: ‖∂y_t/∂x_s‖, outputs by inputs."""
+    return slopes(function, x).square().sum(dim=(1, 3)).sqrt()
+
+
+def depth(y: Tensor) -> int:
+    """The longest chain of operations, each waiting for the one before, that led to y."""
+    longest: dict[Any, int] = {}
+    open_nodes: list[Any] = [y.grad_fn]
+    while open_nodes:
+        node = open_nodes[-1]
+        before = [other for other, _ in node.next_functions if other is not None]
+        waiting = [other for other in before if other not in longest]
+        if waiting:
+            open_nodes.extend(waiting)
+            continue
+        longest[node] = 1 + max((longest[other] for other in before), default=0)
+        open_nodes.pop()
+    return longest[y.grad_fn]
+
+
+def kept_bytes(function: Callable[[], Any], but: Iterable[Tensor] = ()) -> int:
+    """Bytes that a forward pass keeps for its backward pass: whole storages, each once, those of `but` not at all."""
+    held: list[Tensor] = []  # alive until all are counted, so that no address is used twice
+
+    def note(tensor: Tensor) -> Tensor:
+        held.append(tensor)
+        return tensor
+
+    with torch.enable_grad(), saved_tensors_hooks(note, lambda tensor: tensor):
+        result = function()
+    given = {tensor.untyped_storage().data_ptr() for tensor in but}
+    sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
+    del result
+    return sum(size for address, size in sizes.items() if address not in given)

@@ -1,0 +1,158 @@
+"""LayerNorm against BatchNorm for sequences: the laws in training, and what each reaches on small ragged batches.
+
+A row is 4 to 40 filler words with one keyword somewhere; its label is the keyword. Batches of four rows, unsorted, so
+that the statistics over a batch are those of whatever rows, and whatever padding, happen to be in it.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from ..core import laws
+from ..core.chart import Chart, Line
+from ..layers import norm
+from ..layers.norm import NormName
+from ._trained import Trained, seeds, train
+from .claim import Claim, Effort, Found, Verdict, apart, interval
+
+KEYWORDS, FILLERS = 8, 20
+SHORTEST, LONGEST = 4, 40
+ROWS = {"train": 4_000, "valid": 400}
+STEPS = {False: 400, True: 4_000}  # quick, full
+SEEDS = {False: 3, True: 5}
+MARGIN = 0.05  # nats on validation
+SETTINGS: dict[str, Any] = {
+    "batch": 4, "bucket": 1, "width": 32, "layers": 2, "heads": 2, "lr": 3e-3, "tokenizer": "words", "choose": "nats",
+}  # fmt: skip
+
+
+def table(path: Path, rows: int, seed: int) -> str:
+    """Rows of label and text, parted by tabs."""
+    draw = random.Random(seed)
+    lines = []
+    for _ in range(rows):
+        words = [f"w{draw.randrange(FILLERS)}" for _ in range(draw.randint(SHORTEST, LONGEST))]
+        key = draw.randrange(KEYWORDS)
+        words[draw.randrange(len(words))] = f"key{key}"
+        lines.append(f"k{key}\t{' '.join(words)}\n")
+    path.write_text("".join(lines), encoding="utf-8")
+    return str(path)
+
+
+def breaks(kind: NormName) -> dict[str, bool]:
+    """Which laws a norm breaks while it is trained."""
+    torch.manual_seed(0)
+    x = torch.randn(3, 6, 5, dtype=torch.float64)
+    found = {}
+    for law in ("row", "cause"):
+        layer = norm.Config(dim=5, kind=kind).build().double().train()
+        try:
+            laws.row(layer, x) if law == "row" else laws.cause(layer, x, 3)
+            found[law] = False
+        except laws.LawBroken:
+            found[law] = True
+    return found
+
+
+@torch.no_grad()
+def gap(found: Trained) -> float:
+    """How many nats worse training batches are read as in use than as in training, where rows see each other."""
+    batches = [batch for batch, _ in zip(found.task.batches("train", 1), range(50), strict=False)]
+    losses = {}
+    for mode in (True, False):
+        model: Any = found.model.train(mode)
+        losses[mode] = fmean(float(found.task.loss(model, batch).value) for batch in batches)
+    return losses[False] - losses[True]
+
+
+def judge(batch: dict[str, bool], layer: dict[str, bool], nats: Mapping[str, Sequence[float]]) -> Verdict:
+    """Which laws each breaks, and validation nats over seeds."""
+    if any(layer.values()) or not all(batch.values()):
+        return Verdict.FAILS
+    better = apart(nats["layer"], nats["batch"], MARGIN)
+    if better:
+        return Verdict.HOLDS
+    return Verdict.UNDECIDED if better is None else Verdict.LIMITS
+
+
+def run(effort: Effort) -> Found:
+    laws_broken = {kind: breaks(kind) for kind in ("layer", "rms", "batch")}
+    nats: dict[str, list[float]] = {"layer": [], "batch": []}
+    errors: dict[str, list[float]] = {"layer": [], "batch": []}
+    gaps: dict[str, list[float]] = {"layer": [], "batch": []}
+    with TemporaryDirectory() as folder:
+        files = {name: table(Path(folder) / f"{name}.tsv", rows, len(name)) for name, rows in ROWS.items()}
+        for kind in nats:
+            for seed in seeds(effort, SEEDS[False], SEEDS[True]):
+                settings = SETTINGS | {"norm": kind, "data": [files["train"]], "valid": [files["valid"]]}
+                found = train(
+                    "labels", "transformer", steps=STEPS[effort.full], seed=seed, device=effort.device, **settings
+                )
+                nats[kind].append(found.figures["nats"])
+                errors[kind].append(found.figures["error"])
+                gaps[kind].append(gap(found))
+
+    def told(values: Sequence[float]) -> str:
+        mean, low, high = interval(values)
+        return f"{mean:.3f} ({low:.3f} to {high:.3f})"
+
+    kinds = ("layer", "batch")
+    names = ["LayerNorm", "BatchNorm"]
+    verdict = judge(laws_broken["batch"], laws_broken["layer"], nats)
+    limits = " So it is true of the laws; LayerNorm reached no more here." if verdict is Verdict.LIMITS else ""
+    return Found(
+        verdict=verdict,
+        summary=(
+            f"In training BatchNorm breaks {' and '.join(law for law, bad in laws_broken['batch'].items() if bad)}; "
+            f"LayerNorm breaks {' and '.join(law for law, bad in laws_broken['layer'].items() if bad) or 'neither'}. "
+            f"On batches of {SETTINGS['batch']} ragged rows, validation nats, mean and range over seeds: LayerNorm "
+            f"{told(nats['layer'])}, BatchNorm {told(nats['batch'])}; in use less in training: LayerNorm "
+            f"{told(gaps['layer'])}, BatchNorm {told(gaps['batch'])}.{limits}"
+        ),
+        figures={"laws_broken": laws_broken, "nats": nats, "error": errors, "use_less_training": gaps},
+        charts=[
+            Chart(
+                title=f"Transformers on batches of {SETTINGS['batch']} ragged rows",
+                x="norm",
+                y="nats",
+                lines=[
+                    Line(
+                        name=name,
+                        x=names,
+                        y=[fmean(found[kind]) for kind in kinds],
+                        low=[min(found[kind]) for kind in kinds],
+                        high=[max(found[kind]) for kind in kinds],
+                    )
+                    for name, found in (("validation", nats), ("in use less in training", gaps))
+                ],
+                kind="bars",
+            )
+        ],
+    )
+
+
+CLAIM = Claim(
+    id="norms",
+    statement="LayerNorm suits sequences, BatchNorm does not.",
+    sources=("Ioffe & Szegedy 2015", "Ba, Kiros & Hinton 2016", "Shen et al. 2020", "002_4ebd1d3d18a29ec3.txt"),
+    experiment=(
+        "The Row and Cause laws on each norm in training mode; and the same Transformer with each norm, trained to "
+        "find a keyword in rows of 4 to 40 words, in batches of four."
+    ),
+    decided=(
+        f"BatchNorm must break both laws in training and LayerNorm neither. Then, over {SEEDS[False]} seeds (full "
+        f"{SEEDS[True]}) of {STEPS[False]} steps (full {STEPS[True]:,}): LayerNorm's validation loss lower by more "
+        f"than {MARGIN} nats for every pair of seeds: holds; higher or no more than that lower for every pair: within "
+        "limits, the laws alone; else undecided."
+    ),
+    note=(
+        "Note 002 says what each norm averages over and stops there. The reason to care is that BatchNorm lets a row "
+        "see its neighbours and its own future while it is trained, and other statistics when it is used."
+    ),
+    run=run,
+)

@@ -1,0 +1,52 @@
+"""The claims of the books, run and judged."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .common import Device, Json, app, device_of, print_json
+
+
+@app.command(epilog="Example: [bold]recollect claims vanish forget-gate --out claims[/bold]")
+def claims(
+    ids: Annotated[list[str] | None, typer.Argument(help="Which ones (default: all; see --list).")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show ids and statements, run nothing.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="The larger form, for a GPU (quick: about a minute each).")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of each, instead of its own number.")] = None,
+    device: Device = "auto",
+    out: Annotated[str, typer.Option(help="Where rows and page go; a stopped run goes on from there.")] = "claims",
+    json: Json = False,
+) -> None:
+    """What textbooks and papers say about this lineage, each put to an experiment and judged."""
+    from pathlib import Path
+
+    from ..claims import _runner, load, names
+    from ..claims.claim import Effort
+    from ..layers import known
+    from ..report import claims as page
+    from ..report.table import render
+
+    wanted = list(dict.fromkeys(known("claim", name, names()) for name in ids or names()))
+    if listed:
+        found = [load(name) for name in wanted]
+        if json:
+            print_json([{"id": claim.id, "statement": claim.statement} for claim in found])
+        else:
+            print(render("The claims", ("id", "statement"), [[claim.id, claim.statement] for claim in found]), end="")
+        return
+    place = Path(out)
+    effort = Effort(full=full, device=device_of(device), seeds=seeds)
+    rows = _runner.run(wanted, effort, place, lambda text, end: print(text, end=end, file=sys.stderr, flush=True))
+    page.write(rows, place / "claims.html")
+    chosen = [row for row in rows if row["id"] in wanted]
+    if json:
+        print_json(chosen)
+    else:
+        lines = [[row["id"], row["verdict"], row["summary"], f"{row['seconds']:.1f}"] for row in chosen]
+        print(render("The claims", ("id", "verdict", "summary", "seconds"), lines, lines=True), end="")
+        print(f"rows: {place / _runner.FILE}  page: {place / 'claims.html'}")
+    if failed := [row["id"] for row in chosen if row["verdict"] == _runner.FAILED]:
+        raise ValueError(f"claims: expected every experiment to run, found that {', '.join(failed)} could not")

@@ -1,0 +1,107 @@
+"""How far back a model makes use of its input: by gradient, and by what it loses when it is given less.
+
+by gradient    the distance within which 95 % of ‖∂y_T/∂x_{T−k}‖, summed over k, lies
+by ablation    the fewest inputs k with which the loss is within 1 % of that with all of them: the model is given the
+               last k alone, from an empty state (a forecaster: its oldest one repeated in place of those before)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core.chart import Chart, Line
+from . import gradients
+from .entry import counted
+from .reading import Reading
+from .subject import Subject
+
+SHARE, CLOSE = 0.95, 0.01
+TOGETHER = 16_384  # steps that go through a model at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Horizon:
+    """`reach` inputs are what a model makes use of; `lengths` and `curve` are what that was read off."""
+
+    reach: int
+    lengths: list[int]
+    curve: list[float]  # by gradient: the share of influence up to there; by ablation: the loss
+
+
+def by_gradient(found: Tensor) -> Horizon:
+    """From the flow of rows (B T, at k steps back)."""
+    mean = found.double().mean(dim=0)
+    shares = mean.cumsum(dim=0) / mean.sum().clamp(min=torch.finfo(mean.dtype).tiny)
+    lengths = list(range(1, len(mean) + 1))
+    inside = [k for k, share in zip(lengths, shares.tolist(), strict=True) if share >= SHARE]
+    return Horizon(reach=inside[0] if inside else 0, lengths=lengths, curve=shares.tolist())
+
+
+@torch.no_grad()
+def by_ablation(subject: Subject) -> Horizon:
+    """Over all rows of a subject, each judged by what comes after its last step."""
+    whole = subject.x.shape[1]
+    lengths = [*(2**i for i in range(whole.bit_length()) if 2**i < whole), whole]
+    curve = [float(_losses(subject, k).mean()) for k in lengths]
+    reach = next(k for k, loss in zip(lengths, curve, strict=True) if loss <= curve[-1] + CLOSE * abs(curve[-1]))
+    return Horizon(reach=reach, lengths=lengths, curve=curve)
+
+
+def _losses(subject: Subject, k: int) -> Tensor:
+    """B: the loss of each row's last answer, given its last k inputs."""
+    rows = torch.arange(len(subject.x), device=subject.x.device)
+    found = []
+    for some in rows.split(max(1, TOGETHER // subject.x.shape[1])):
+        said = subject.last(subject.x[some, -k:], some)
+        found.append(subject.losses(said.double(), _double(subject.due[some])))
+    return torch.cat(found)
+
+
+def _double(y: Tensor) -> Tensor:
+    return y.double() if y.is_floating_point() else y
+
+
+def read(subject: Subject, rows: int = 16) -> Reading:
+    """Both, one number and a curve each; gradients are taken over the first `rows`."""
+    ablated = by_ablation(subject)
+    unit = "nats" if subject.chances else "squared error"
+    figures: dict[str, Any] = {"data": subject.data, "ablation": vars(ablated)}
+    whole = ablated.lengths[-1]
+    summary = [
+        f"by ablation: {ablated.reach} of {whole} inputs; with them the loss is {_at(ablated):.4f} {unit}, "
+        f"with all {ablated.curve[-1]:.4f}, with the last one alone {ablated.curve[0]:.4f}"
+    ]
+    charts = [
+        Chart(
+            title="loss when only the last inputs are given",
+            x="inputs given",
+            y=unit,
+            lines=[Line(name="the last k inputs alone", x=ablated.lengths, y=ablated.curve)],
+            log_x=True,
+            level=ablated.curve[-1],
+            level_name="all inputs",
+        )
+    ]
+    if counted(subject.model):
+        summary.append("by gradient: not here, since what was counted has no gradient")
+    else:
+        smooth = by_gradient(gradients.flow_of(subject.first(rows)))
+        figures["gradient"] = vars(smooth)
+        summary.append(f"by gradient: {smooth.reach} of {whole} inputs hold {SHARE:.0%} of the influence")
+        charts.append(
+            Chart(
+                title="share of the gradient within the last inputs",
+                x="inputs back",
+                y="share",
+                lines=[Line(name="Σ ‖∂y_T/∂x_{T−k}‖ up to here", x=smooth.lengths, y=smooth.curve)],
+                level=SHARE,
+                level_name=f"{SHARE:.0%}",
+            )
+        )
+    return Reading(summary=summary, figures=figures, charts=charts)
+
+
+def _at(found: Horizon) -> float:
+    return found.curve[found.lengths.index(found.reach)]

@@ -1,0 +1,196 @@
+"""The state step by step: its numbers, how much each step changes it, and what one changed input does to it later.
+
+Whatever the layer, a tensor of its state is shown by how it behaves: one that grows by the size of each slot, a small
+one by every number, a large one (sums of outer products, the weights of test-time training) by its size.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core.chart import Chart, Line, Map
+from ..core.contract import ContractError
+from . import influence
+from .reading import Reading
+from .subject import Subject, moving, walk
+
+UNITS = 256  # numbers that are drawn one by one
+LINES = 12  # curves in one picture
+
+
+@dataclass(frozen=True, kw_only=True)
+class Track:
+    """The first row's way: each moving tensor after each step, what the layers explain, and the outputs."""
+
+    tensors: dict[str, list[Tensor]]
+    shown: dict[str, list[Tensor]]
+    outputs: Tensor  # T V
+
+    def grows(self, name: str) -> bool:
+        return self.tensors[name][0].shape != self.tensors[name][-1].shape
+
+
+def follow(subject: Subject, x: Tensor | None = None) -> Track:
+    """Go through the first row (or another x in its place) one step after the other."""
+    stepper, steps, state = subject.first().stepping()
+    tensors: dict[str, list[Tensor]] = {}
+    shown: dict[str, list[Tensor]] = {}
+    outputs = []
+    for explained, y, after in walk(stepper, steps if x is None else x, state):
+        for name, tensor in moving(after):
+            tensors.setdefault(name, []).append(tensor[0].double().cpu())
+        for name, tensor in explained.items():
+            shown.setdefault(name, []).append(tensor[0].double().cpu())
+        outputs.append(y[0].double().cpu())
+    return Track(tensors=tensors, shown=shown, outputs=torch.stack(outputs))
+
+
+def sizes(track: Track) -> dict[str, list[float]]:
+    """‖tensor‖ after each step."""
+    return {name: [float(own.norm()) for own in way] for name, way in track.tensors.items()}
+
+
+def changes(track: Track) -> dict[str, list[float]]:
+    """‖after − before‖ of each step but the first; slots that are new count whole."""
+    return {name: [_apart(a, b) for a, b in pairwise(way)] for name, way in track.tensors.items()}
+
+
+def _apart(before: Tensor, after: Tensor) -> float:
+    if before.shape != after.shape:
+        new = torch.zeros_like(after)
+        new[: len(before)] = before
+        before = new
+    return float((after - before).norm())
+
+
+def effect(subject: Subject, at: int, token: int | None = None) -> dict[str, Any]:
+    """What changes when input `at` of the first row is another: distances between the two ways after each step.
+
+    `states` are relative to the size of the unchanged tensor; `outputs` are nats (KL), or a length.
+    """
+    one = subject.first()
+    _, steps, _ = one.stepping()
+    if not 0 <= at < steps.shape[1]:
+        raise ContractError(f"--at: expected a step from 1 to {steps.shape[1]}, found {at + 1}")
+    changed = steps.clone()
+    if steps.is_floating_point():
+        changed[:, at] = steps[:, at] + 1.0
+    else:
+        own = int(steps[0, at])
+        others = [other for other in steps[0].tolist() if other != own]
+        changed[0, at] = token if token is not None else others[0] if others else (own + 1) % subject.model.width
+    before, after = follow(one), follow(one, changed)
+    tiny = torch.finfo(torch.float64).tiny
+    distances = {
+        name: [float((a - b).norm() / a.norm().clamp(min=tiny)) for a, b in zip(way, after.tensors[name], strict=True)]
+        for name, way in before.tensors.items()
+    }
+    chances = one.chances and one.stepper is one.model
+    y = [one.read(track.outputs) if chances else track.outputs for track in (before, after)]
+    moved = influence.distance(y[0], y[1], chances)
+    replaced = None if steps.is_floating_point() else int(changed[0, at])
+    return {"at": at, "token": replaced, "states": distances, "outputs": moved.tolist()}
+
+
+def read(subject: Subject, *, at: int | None = None, token: int | None = None, named: str = "") -> Reading:
+    """Pictures of the first row's state, and of what one changed input does to it."""
+    track = follow(subject)
+    steps = len(track.outputs)
+    if not track.tensors:
+        raise ContractError("state: expected a state with numbers in it, found tokens alone, the last that it read")
+    at = steps // 4 if at is None else at
+    moved = effect(subject, at, token)
+    inputs = list(subject.inputs) if len(subject.inputs) == steps else [str(t + 1) for t in range(steps)]
+    charts: list[Chart | Map] = []
+    for name, way in track.tensors.items():
+        if track.grows(name):
+            slots = way[-1].flatten(2) if way[-1].dim() > 2 else way[-1][..., None]
+            charts.append(
+                Map(
+                    title=f"{name}: the size of each slot at the end",
+                    x="slot",
+                    y="part",
+                    values=slots.norm(dim=-1).T.tolist(),
+                    columns=inputs if len(slots) == steps else None,
+                )
+            )
+        elif way[0].numel() <= UNITS:
+            values = torch.stack([own.flatten() for own in way], dim=1)
+            charts.append(
+                Map(title=f"{name}: every number", x="step", y="unit", values=values.tolist(), columns=inputs)
+            )
+    x = [t + 1 for t in range(steps)]
+    size, change = sizes(track), changes(track)
+    later = {name: way[at:] for name, way in moved["states"].items()}
+    what = f"step {at + 1}, {inputs[at]!r}" + (f" → {named!r}" if named else "")
+    charts += [
+        _lines(f"how far one changed input moves the state ({what})", "distance / size", x[at:], later, log_y=True),
+        _lines("how much each step changes the state", "‖after − before‖", x[1:], change, log_y=True),
+        _lines("the size of the state", "norm", x, size, log_y=True),
+        *_gates(track, x),
+    ]
+    figures = {
+        "data": subject.data,
+        "inputs": inputs,
+        "size": size,
+        "change": change,
+        "explained": {name: [float(own.mean()) for own in way] for name, way in track.shown.items() if _plain(name)},
+        "effect": moved,
+    }
+    return Reading(summary=_words(track, moved, what), figures=figures, charts=charts)
+
+
+def _words(track: Track, moved: dict[str, Any], what: str) -> list[str]:
+    numbers = sum(way[-1].numel() for way in track.tensors.values())
+    growing = [name for name in track.tensors if track.grows(name)]
+    said = f"state: {numbers:,} numbers in {len(track.tensors)} tensors after {len(track.outputs)} steps"
+    summary = [said + (f", growing: {', '.join(growing)}" if growing else ", none of which grows")]
+    at = moved["at"]
+    for name, way in moved["states"].items():
+        summary.append(
+            f"{name}: another input at {what} moves it by {way[at]:.1%} of its size, at the end {way[-1]:.1%}"
+        )
+    summary.append(f"output: moved by {moved['outputs'][at]:.4g} there, at the end by {moved['outputs'][-1]:.4g}")
+    return summary
+
+
+def _plain(name: str) -> bool:
+    """Whether what is explained is about the layer itself, and not about places that it looks at."""
+    return name.rsplit(".", 1)[-1] not in ("weights", "source")
+
+
+def _gates(track: Track, x: Sequence[int]) -> list[Chart]:
+    """Gates, inner losses and rates, each with its range over units."""
+    lines = [
+        Line(
+            name=name,
+            x=list(x),
+            y=[float(own.mean()) for own in way],
+            low=[float(own.min()) for own in way],
+            high=[float(own.max()) for own in way],
+        )
+        for name, way in track.shown.items()
+        if _plain(name)
+    ]
+    kinds: dict[str, list[Line]] = {}
+    for line in lines:
+        kinds.setdefault(line.name.rsplit(".", 1)[-1], []).append(line)
+    return [
+        Chart(title=f"{kind}, mean and range over units", x="step", y=kind, lines=own[:LINES])
+        for kind, own in kinds.items()
+    ]
+
+
+def _lines(title: str, y: str, x: Sequence[int], ways: dict[str, list[float]], *, log_y: bool = False) -> Chart:
+    log_y = log_y and any(value > 0 for way in ways.values() for value in way)
+    largest = sorted(ways, key=lambda name: -max(ways[name], default=0.0))[:LINES]
+    lines = [
+        Line(name=name, x=list(x), y=[value if value > 0 or not log_y else None for value in ways[name]])
+        for name in ways
+        if name in largest
+    ]
+    return Chart(title=title, x="step", y=y, lines=lines, log_y=log_y)

@@ -1,0 +1,164 @@
+"""What the instruments look at: rows of data as a model reads them, and what is asked of the model there."""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ..core import state as states
+from ..core.contract import ContractError, Memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """`model` obeys the contract; every row of x has T steps, and outputs are asked for after the steps `places`.
+
+    `source` is what `model.encode` is given where there is something to encode. What goes step by step is `stepper`
+    with its inputs `steps`: the model itself, or the part of it that has the state; None where none has.
+    """
+
+    model: Any
+    x: Tensor  # B T tokens, or B T D numbers
+    y: Tensor  # B O, what should come (tokens, labels), or B O V numbers
+    places: Sequence[int]
+    inputs: Sequence[str]  # names of the first row's steps
+    outputs: Sequence[str]  # and of what was asked of it
+    chances: bool = True  # whether outputs are scores of a choice, or numbers
+    ahead: bool = False  # whether all outputs come after the last step
+    source: tuple[Tensor, ...] | None = None
+    source_names: Sequence[str] = ()
+    stepper: Any = None
+    steps: Tensor | None = None
+    encode: Callable[[str], Sequence[int]] | None = None  # words to tokens, where x holds tokens of a text
+    data: str = ""  # where the rows are from, in words
+
+    def memory(self, rows: Tensor | None = None, source: Tensor | None = None) -> Memory | None:
+        """What an encoder leaves of the source, of these rows; `source` takes the place of the first of its parts."""
+        if self.source is None:
+            return None
+        parts = self.source if rows is None else tuple(part[rows] for part in self.source)
+        return self.model.encode(*(parts if source is None else (source, *parts[1:])))
+
+    def run(self, x: Tensor, rows: Tensor | None = None, source: Tensor | None = None) -> Tensor:
+        """Every output of the model: B T V; `rows` says which row each row of x stands for."""
+        state = self.model.initial_state(len(x), memory=self.memory(rows, source))
+        return self.model(x, state)[0]
+
+    def answers(self, x: Tensor, rows: Tensor | None = None, source: Tensor | None = None) -> Tensor:
+        """What was asked, B O V: log-probabilities of a choice, or numbers."""
+        return self.read(self.run(x, rows, source)[:, list(self.places)])
+
+    def last(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """What the model says after the last step of an x of any length: B 1 V, or all that lies ahead."""
+        y = self.run(x, rows)
+        return self.read(y if self.ahead else y[:, -1:])
+
+    def read(self, y: Tensor) -> Tensor:
+        return y.log_softmax(dim=-1) if self.chances else y
+
+    def losses(self, said: Tensor, y: Tensor) -> Tensor:
+        """Nats, or squared errors, of what was said (B O V): a number for each row."""
+        if not self.chances:
+            return (said - y).square().flatten(1).mean(dim=1)
+        return cross_entropy(said.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(dim=1)
+
+    @property
+    def due(self) -> Tensor:
+        """What should come after the last step: B 1, or all that lies ahead."""
+        return self.y if self.ahead else self.y[:, -1:]
+
+    def first(self, rows: int = 1) -> Self:
+        """The first rows alone."""
+        source = None if self.source is None else tuple(part[:rows] for part in self.source)
+        if rows == 1 and source is not None and self.source_names:
+            source = (source[0][:, : len(self.source_names)], *source[1:])  # its own padding goes
+        each = 1 if self.steps is None else len(self.steps) // len(self.x)  # a forecaster may make several of a row
+        steps = None if self.steps is None else self.steps[: rows * each]
+        return replace(self, x=self.x[:rows], y=self.y[:rows], source=source, steps=steps)
+
+    def double(self) -> Self:
+        """The same in float64, the model a copy: small gradients do not drown."""
+
+        def to(tensor: Tensor) -> Tensor:
+            return tensor.double() if tensor.is_floating_point() else tensor
+
+        model = copy.deepcopy(self.model).double()
+        source = None if self.source is None else tuple(map(to, self.source))
+        stepper = None if self.stepper is None else model if self.stepper is self.model else part_of(model)
+        steps = None if self.steps is None else to(self.steps)
+        return replace(
+            self, model=model, x=to(self.x), y=to(self.y), source=source, stepper=stepper, steps=steps
+        )  # fmt: skip
+
+    def token(self, text: str) -> int:
+        """The one token that a text is."""
+        if self.encode is None:
+            raise ContractError("token: expected a model that reads words, found one that reads something else")
+        found = self.encode(text)
+        if len(found) != 1:
+            raise ContractError(f"token: expected a text that is one token, found {len(found)} in {text!r}")
+        return int(found[0])
+
+    def stepping(self) -> tuple[Any, Tensor, Any]:
+        """What goes step by step, its inputs, and its first state."""
+        if self.stepper is None or self.steps is None:
+            raise ContractError(
+                "inspect: expected a model that goes step by step, found one that sees all of its past at once "
+                "(attention=full); it has no state"
+            )
+        rows = len(self.steps)
+        with torch.no_grad():
+            return self.stepper, self.steps, self.stepper.initial_state(rows, memory=self.memory())
+
+
+class Whole(nn.Module):
+    """A forecaster as one answer about a past of any length: what is missing before it repeats its first point."""
+
+    def __init__(self, forecaster: Any) -> None:
+        super().__init__()
+        self.forecaster = forecaster
+
+    def initial_state(self, batch: int, memory: Memory | None = None) -> tuple[()]:
+        return ()
+
+    def forward(self, x: Tensor, state: tuple[()]) -> tuple[Tensor, tuple[()]]:
+        """x: B k C, k up to the look-back → B H C, the middle of what is foretold."""
+        missing = self.forecaster.config.lookback - x.shape[1]
+        past = torch.cat([x[:, :1].expand(-1, missing, -1), x], dim=1)
+        return self.forecaster(past)[..., 0], state
+
+
+def part_of(model: Any) -> Any:
+    """The part of a model that has the state: of a forecaster its memory, else the model itself."""
+    return model.forecaster.memory if isinstance(model, Whole) else model
+
+
+def moving(state: Any) -> list[tuple[str, Tensor]]:
+    """The tensors of a state that steps change: floating ones, but for what never changes while decoding."""
+
+    def found(part: Any, prefix: str) -> Any:
+        if isinstance(part, Tensor):
+            if part.is_floating_point() and part.numel():
+                yield prefix, part
+        elif isinstance(part, tuple):
+            still = getattr(part, "constant", ())
+            names = getattr(part, "_fields", [str(i) for i in range(len(part))])
+            for name, own in zip(names, part, strict=True):
+                if name not in still:
+                    yield from found(own, f"{prefix}.{name}" if prefix else name)
+
+    return list(found(state, ""))
+
+
+def walk(stepper: Any, x: Tensor, state: Any) -> Any:
+    """One step after the other: (what is explained, output, state) of each."""
+    with torch.no_grad():
+        for t in range(x.shape[1]):
+            explain = getattr(stepper, "explain", None)
+            shown = {} if explain is None else explain(state, x[:, t])
+            y, state = stepper(x[:, t : t + 1], state)
+            yield shown, y[:, 0], states.detach(state)

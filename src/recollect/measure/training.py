@@ -1,0 +1,118 @@
+"""Gradients during training: with the weights that a run began with, those that it kept on its way, and its best."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..core.chart import Chart, Line
+from ..core.contract import ContractError
+from ..train import checkpoint, optim
+from . import gradients
+from .entry import counted
+from .reading import Reading
+from .subject import Subject
+from .subjects import Opened
+
+
+def stages(run: Opened, initial: bool = True) -> dict[str, dict[str, torch.Tensor]]:
+    """The weights of a run in the order of its training, by name; the first ones are drawn anew by its seed."""
+    used, job = run.used, run.job
+    found = {}
+    if initial:
+        with torch.random.fork_rng(devices=[]):
+            fresh = job.begin(used.run, used.kept, used.folder.config().get("init"))
+        found["initial"] = checkpoint.weights(fresh)
+    for step in used.folder.kept_steps(1 << 62):
+        found[f"step {step:,}"] = checkpoint.read_tensors(used.folder.kept(step))[0]
+    best = {name: tensor.clone() for name, tensor in checkpoint.weights(used.model).items()}
+    same = [name for name, own in found.items() if all(torch.equal(own[part], best[part].cpu()) for part in best)]
+    return {name: own for name, own in found.items() if name not in same} | {"trained": best}
+
+
+def clipping(run: Opened, model: nn.Module) -> dict[str, float | str | None]:
+    """The norm of the gradient of the first training batch, before and after it is clipped as the run clips."""
+    settings = run.used.run.train
+    batch = next(run.task.batches("train", settings.seed))
+    model = copy.deepcopy(model).train()  # a copy: norms over batches learn as they read
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        run.task.loss(model, batch).value.backward()
+    before = float(optim.clip(model, settings))
+    after = float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
+    return {"clip": settings.clip, "by": settings.clip_by, "before": before, "after": after}
+
+
+def read(run: Opened, subject: Subject, *, initial: bool = True, clips: bool = True) -> Reading:
+    """The flow of gradients, the spectrum of the state's Jacobian and what clipping does, stage by stage.
+
+    With `clips` a batch of the run's training data is needed.
+    """
+    if counted(subject.model):
+        raise ContractError(
+            "gradients: expected a model that was trained, found one that counts; ask for influence or horizon"
+        )
+    model = run.used.model
+    flows: dict[str, gradients.Flow] = {}
+    spectra: dict[str, gradients.Spectrum] = {}
+    clipped: dict[str, Any] = {}
+    why = None
+    for name, weights in stages(run, initial).items():  # the trained ones come last, and stay
+        checkpoint.load_weights(model, weights, run.used.folder.path)
+        flows[name] = gradients.summarise(gradients.flow_of(subject))
+        try:
+            spectra[name] = gradients.spectrum(subject)
+        except ContractError as error:
+            why = str(error)
+        if clips:
+            clipped[name] = clipping(run, model)
+    figures: dict[str, Any] = {
+        "data": subject.data,
+        "flow": {name: vars(own) for name, own in flows.items()},
+        "jacobian": {name: vars(own) for name, own in spectra.items()} or {"why": why},
+        "clipping": clipped,
+    }
+    charts: list[Chart] = [gradients.chart(flows, f"gradient flow, {run.name}")]
+    if spectra:
+        charts.append(gradients.spectrum_chart(spectra, f"one step of the state, {run.name}"))
+    charts += _norms(run, figures)
+    summary = [f"{name}: {own.words}" for name, own in flows.items()]
+    summary += [f"{name}: {own.words}" for name, own in spectra.items()] or [str(why)]
+    summary += [f"{name}: {_clip_words(own)}" for name, own in clipped.items()]
+    if "share_clipped" in figures:
+        summary.append(f"in training {figures['share_clipped']:.0%} of the norms that were logged lay above the clip")
+    return Reading(summary=summary, figures=figures, charts=charts)
+
+
+def _clip_words(found: dict[str, Any]) -> str:
+    if found["clip"] is None:
+        return f"gradient of a training batch of norm {found['before']:.4g}, not clipped"
+    how = "untouched by" if found["after"] > 0.999 * found["before"] else f"cut to {found['after']:.4g} by"
+    return f"gradient of a training batch of norm {found['before']:.4g}, {how} clip={found['clip']:g} ({found['by']})"
+
+
+def _norms(run: Opened, figures: dict[str, Any]) -> list[Chart]:
+    """The norms that the run logged, before clipping and after it."""
+    logged = [(row["step"], row["norm"]) for row in run.used.folder.metrics() if "norm" in row]
+    figures["norms"] = logged
+    if not logged:
+        return []
+    settings = run.used.run.train
+    steps, norms = [step for step, _ in logged], [norm for _, norm in logged]
+    lines = [Line(name="before clipping", x=steps, y=norms)]
+    limit = settings.clip if settings.clip_by == "norm" else None
+    if limit is not None:
+        lines.append(Line(name="after", x=steps, y=[min(norm, limit) for norm in norms]))
+        cut = sum(norm > limit for norm in norms)
+        figures["share_clipped"] = cut / len(norms)
+    return [
+        Chart(
+            title=f"norm of the gradient in training, {run.name}",
+            x="step",
+            y="norm",
+            lines=lines,
+            log_y=True,
+            level=limit,
+            level_name="clip" if limit is not None else "",
+        )
+    ]

@@ -1,0 +1,160 @@
+"""Bars that lie, and dots with their range: a row for each name, which can be as long as it is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from . import numbers
+from .colour import Keys
+from .points import read, told
+from .scale import Scale, roomy, span
+from .svg import escape, fitted, look, mark, picture, tag, width, words
+
+NARROW = 400  # below this, a name stands above its row
+TIER = 15.0  # between the names of two levels
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    key: int
+    value: float | None
+    low: float | None
+    high: float | None
+    seeds: list[float]
+    heading: str = ""  # stands above the row: what a group of rows has in common
+
+
+def draw(chart: dict[str, Any], wide: float, keys: Keys) -> str:
+    """A chart of kind dots (one line a name, its seeds under `seeds`) or bars, `wide` pixels across."""
+    rows, dots = _rows(chart, keys), chart.get("kind") == "dots"
+    levels = [(name, value) for name, value in _levels(chart) if numbers.known(value)]
+    values = [v for row in rows for v in (row.value, row.low, row.high, *row.seeds) if v is not None]
+    values += [value for _, value in levels]
+    most = 6 if wide >= NARROW else 4
+    log = bool(chart.get("log_y")) and not dots
+    low, high = roomy(*span(values, log=log, zero=not dots), log=log, most=most)
+    above = wide < NARROW
+    said = _said(chart, rows)
+    names = 0.0 if above else min(0.3 * wide, max((width(row.name) for row in rows), default=0.0)) + 12
+    side = 8.0 if above else max((width(text) for text in said), default=0.0) + 14
+    scale = Scale(low, high, names + 12, wide - side - 12, log)
+    tiers = _tiers(levels, scale, wide)
+    top = 8 + TIER * (max(tiers, default=-1) + 1)
+    pitch = 36.0 if above else 26.0
+    parts, y = [], top + pitch / 2
+    for row, text in zip(rows, said, strict=True):
+        if row.heading:
+            parts.append(words(0, y + 4, fitted(row.heading, wide), "strong"))
+            y += 22
+        parts += _row(row, text, scale, y, wide, names, above, dots)
+        y += pitch
+    bottom = y - pitch / 2
+    frame = list(_frame(chart, scale, most, top, bottom, wide))
+    frame += _level_lines(levels, tiers, scale, top, bottom)
+    return picture(*frame, *parts, width=wide, height=bottom + 40, title=chart["title"], told=told(read(chart)))
+
+
+def _rows(chart: dict[str, Any], keys: Keys) -> list[Row]:
+    found = read(chart)
+    single = len(found.series) == 1
+    rows = []
+    if chart.get("kind") == "dots":
+        for line, series in zip(chart["lines"], found.series, strict=True):
+            point = series.points[0]
+            seeds = [seed for seed in line.get("seeds") or [] if numbers.known(seed)]
+            rows.append(Row(series.name, keys.of(series.name), point.y, point.low, point.high, seeds))
+        return rows
+    for i, place in enumerate(found.places or []):
+        for j, series in enumerate(found.series):
+            point = next((p for p in series.points if p.x == i), None)
+            value, low, high = (point.y, point.low, point.high) if point else (None, None, None)
+            name = place if single else series.name
+            key = keys.of(place if single and place in keys else series.name)
+            rows.append(Row(name, key, value, low, high, [], "" if single or j else place))
+    return rows
+
+
+def _said(chart: dict[str, Any], rows: list[Row]) -> list[str]:
+    """The number at the end of each row: as the chart's own lines say it, or with the same digits for all."""
+    if chart.get("kind") == "dots" and all("said" in line for line in chart["lines"]):
+        return [line["said"] for line in chart["lines"]]
+    digits = numbers.decimals(row.value for row in rows)
+    written = numbers.short if chart.get("log_y") else lambda value: numbers.fixed(value, digits)
+    return [written(row.value) if row.value is not None else "no result" for row in rows]
+
+
+def _levels(chart: dict[str, Any]) -> list[tuple[str, Any]]:
+    single = [(chart.get("level_name", ""), chart["level"])] if chart.get("level") is not None else []
+    return [*single, *chart.get("levels", [])]
+
+
+def _tiers(levels: list[tuple[str, float]], scale: Scale, wide: float) -> list[int]:
+    """Above the plot, names of levels that would touch stand one over the other."""
+    taken: list[list[tuple[float, float]]] = []
+    found = []
+    for name, value in levels:
+        half = width(name) / 2 + 5
+        middle = min(max(scale(value), half), wide - half)
+        for tier, spans in enumerate([*taken, []]):
+            if tier == len(taken):
+                taken.append(spans)
+            if all(middle + half < a or middle - half > b for a, b in spans):
+                spans.append((middle - half, middle + half))
+                found.append(tier)
+                break
+    return found
+
+
+def _row(
+    row: Row, text: str, scale: Scale, y: float, wide: float, names: float, above: bool, dots: bool
+) -> Iterator[str]:
+    if above:
+        yield words(0, y - 7, fitted(row.name, wide - width(text) - 16), "over")
+        yield words(wide, y - 7, text, "strong over" if row.value is not None else "soft over", "end")
+        y += 7
+    else:
+        yield words(0, y + 4, fitted(row.name, names - 10))
+        yield words(wide, y + 4, text, "strong over" if row.value is not None else "soft over", "end")
+    if row.value is None:
+        return
+    told = tag("title", escape(f"{row.name}: {text}"))
+    if dots:
+        yield tag("line", x1=scale.start, x2=scale.end, y1=y, y2=y, class_="grid")
+    else:
+        foot = scale(scale.low if scale.log else min(max(scale.low, 0.0), scale.high))
+        x = scale(row.value)
+        box = {"x": min(x, foot), "y": y - 6, "width": abs(x - foot), "height": 12.0}
+        yield tag("rect", told, **box, class_=f"bar {look(row.key)}")
+    if row.low is not None and row.high is not None and row.high > row.low:
+        reach = f"reach {look(row.key)}" if dots else "whisker"
+        yield tag("line", x1=scale(row.low), x2=scale(row.high), y1=y, y2=y, class_=reach)
+    if dots:
+        if len(row.seeds) > 1:
+            yield from (
+                tag("circle", cx=scale(seed), cy=float(y), r=2.5, class_=f"seed {look(row.key)}") for seed in row.seeds
+            )
+        yield mark(scale(row.value), y, row.key, f"{row.name}: {text}")
+
+
+def _frame(chart: dict[str, Any], scale: Scale, most: int, top: float, bottom: float, wide: float) -> Iterator[str]:
+    for value, label in scale.ticks(most):
+        x = scale(value)
+        yield tag("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid")
+        yield words(x, bottom + 15, label, "soft", "middle")
+    middle = (scale.start + scale.end) / 2
+    label = chart["x"] if chart.get("kind") == "dots" else chart["y"]
+    yield words(middle, bottom + 34, fitted(label, wide - 20), "soft", "middle")
+
+
+def _level_lines(
+    levels: list[tuple[str, float]], tiers: list[int], scale: Scale, top: float, bottom: float
+) -> Iterator[str]:
+    for (_, value), tier in zip(levels, tiers, strict=True):
+        x = scale(value)
+        yield tag("line", x1=x, x2=x, y1=top - 3 - TIER * tier, y2=bottom, class_="level")
+    for (name, value), tier in zip(levels, tiers, strict=True):
+        x, y, half = scale(value), top - 6 - TIER * tier, width(name) / 2
+        yield words(
+            min(max(x, half), scale.end + 8 - half if half < scale.end / 2 else x), y, name, "soft over", "middle"
+        )
