@@ -44,7 +44,9 @@ RUNS = [
 ]
 COUNTED = {("text", "ngram"), ("text", "mixture"), ("labels", "bag")}
 EVERYWHERE = ("gradients", "influence", "horizon", "state", "cost")
-ELSEWHERE = {"alignment": "translation", "gaze": "captions", "directions": "ratings", "nearest": "ratings"}
+ELSEWHERE = {
+    "alignment": "translation", "gaze": "captions", "ahead": "series", "directions": "ratings", "nearest": "ratings",
+}  # fmt: skip
 
 
 def refused(task, model, what):

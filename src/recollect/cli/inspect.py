@@ -14,7 +14,7 @@ def inspect(
         str,
         typer.Argument(
             help="gradients, influence, horizon, state, cost; alignment (translation), gaze (captions), "
-            "directions, nearest (ratings)."
+            "ahead (series), directions, nearest (ratings)."
         ),
     ],
     out: Annotated[

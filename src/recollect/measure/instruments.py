@@ -12,7 +12,7 @@ from ..core.chart import Chart, Line, Map
 from ..core.contract import ContractError
 from ..layers import known
 from ..train import captions as caption_job
-from ..train import ratings
+from ..train import ratings, series
 from ..train.folder import RunError
 from . import cost, horizon, influence, state, training
 from .alignment import align
@@ -118,6 +118,25 @@ def gazes(run: Opened, options: Options) -> Reading:
     return Reading(summary=[said, found.kind], figures=figures, charts=[chart], picture=picture)
 
 
+def ahead(run: Opened, options: Options) -> Reading:
+    """The error k points ahead, beyond the run's own horizon from what it said itself; and of one free run."""
+    _only(run, "ahead", "series")
+    found = series.k_step(run.used, split="test", data_dir=run.data_dir)
+    steps, free = found["k_step"], found["free_run"]
+    line = Line(name=run.used.run.model["name"], x=list(steps), y=[step["mse"] for step in steps.values()])
+    chart = Chart(
+        title="error by how far ahead", x="points ahead", y="squared error", lines=[line], log_x=True,
+        level=free["mean"], level_name="the training part's mean",
+    )  # fmt: skip
+    summary = [
+        f"{k:,} ahead: squared error {step['mse']:.4f} ({step['windows']:,} windows)" for k, step in steps.items()
+    ]
+    summary.append(
+        f"running freely for {free['points']:,} points: {free['free']:.4f}; predicting the mean: {free['mean']:.4f}"
+    )
+    return Reading(summary=summary, figures=found, charts=[chart])
+
+
 def directions(run: Opened, options: Options) -> Reading:
     """What moves the scores most: the axes of a ratings run."""
     _only(run, "directions", "ratings")
@@ -158,6 +177,7 @@ INSTRUMENTS: dict[str, Instrument] = {
     "cost": Instrument(costs, (*ASK, "lengths", "tries")),
     "alignment": Instrument(alignments, ("text", "layer", "head")),
     "gaze": Instrument(gazes, ("image", "layer", "head")),
+    "ahead": Instrument(ahead, ()),
     "directions": Instrument(directions, ("count",)),
     "nearest": Instrument(nearest, ("item", "count")),
 }

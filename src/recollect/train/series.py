@@ -151,12 +151,14 @@ class SeriesJob(Job[Series, Scaler]):
     def task(self, run: Run, data: Series, device: str) -> SeriesTask:
         return SeriesTask(run.task, data, device)
 
-    def figures(self, model: nn.Module, task: SeriesTask, split: str, **options: Any) -> dict[str, Any]:
+    def figures(self, model: Any, task: SeriesTask, split: str, **options: Any) -> dict[str, Any]:
         found = task.evaluate(model, split)
         rivals = task.rivals(split)
+        fed_back = ahead(model, task, split) if model.config.ahead == "recursive" else {}
         return {
             "metric": {"name": task.metric, "value": found[task.metric], "rule": found["rule"]},
             "figures": found,
+            **fed_back,
             "baselines": {name: rival[task.metric] for name, rival in rivals.items()},
             "rivals": rivals,
             # a thousandth less is a tie
@@ -410,7 +412,11 @@ def k_step(
     """The k-step-ahead curve of a run and its free-running error, on its own data."""
     found = used.run.data.load(data_dir, used.kept)
     device = str(next(used.model.parameters()).device)
-    task = SeriesTask(used.run.task, found, device)
-    start, stop = found.splits[split]
+    return ahead(used.model, SeriesTask(used.run.task, found, device), split, ks)
+
+
+def ahead(model: Forecaster, task: SeriesTask, split: str, ks: Sequence[int] = ()) -> dict[str, Any]:
+    """The error k points ahead (1, 4, 16, … where none are named), and that of one free run."""
+    start, stop = task.series.splits[split]
     ks = tuple(ks) or tuple(k for k in marks(stop - start) if k < stop - start)
-    return {"k_step": series.k_step(used.model, task, ks, split), "free_run": series.free_run(used.model, task, split)}
+    return {"k_step": series.k_step(model, task, ks, split), "free_run": series.free_run(model, task, split)}
