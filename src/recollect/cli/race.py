@@ -1,68 +1,117 @@
-"""The race."""
+"""The race, and its page."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .common import Data, DataDir, Device, Json, app, device_of, print_json
+from .common import Data, DataDir, Device, Json, Set, app, device_of, print_json
 
 
-@app.command(epilog="Example: [bold]recollect race text --models lstm,transformer --params 500k --seeds 3[/bold]")
+@app.command(epilog="Example: [bold]recollect race text --models ngram,lstm,transformer --seeds 3[/bold]")
 def race(
-    task: Annotated[str, typer.Argument(help="The task: text.")] = "text",
+    task: Annotated[
+        str | None, typer.Argument(help="A task (default: recall and translation, where memory decides).")
+    ] = None,
+    ladder: Annotated[
+        str | None, typer.Option(help="recurrence, attention, translation or state: each rung one change.")
+    ] = None,
     data: Data = None,
+    valid: Annotated[list[str] | None, typer.Option(help="Validation data (default: a part of the data).")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="chars, bytes, words or bpe.")] = None,
+    pair: Annotated[str | None, typer.Option(help="Of translation: the languages, such as en-de.")] = None,
     models: Annotated[str | None, typer.Option(help="Names with commas between (default: the whole lineage).")] = None,
-    params: Annotated[str, typer.Option(help="Parameters of each model.")] = "150k",
-    steps: Annotated[int, typer.Option(help="Batches that each model learns from.")] = 200,
-    batch: Annotated[int, typer.Option(help="Windows of a batch.")] = 16,
-    context: Annotated[int, typer.Option(help="Tokens of a window.")] = 64,
+    equal: Annotated[
+        str, typer.Option(help="What ends each training: params (fixed steps), tokens, flops or seconds.")
+    ] = "params",
+    budget: Annotated[str | None, typer.Option(help="How much of that; with params: steps. Such as 500 or 1M.")] = None,
+    params: Annotated[str | None, typer.Option(help="Parameters of each model, such as 150k.")] = None,
     seeds: Annotated[int, typer.Option(help="How often each model runs.")] = 1,
-    tokenizer: Annotated[str, typer.Option(help="chars, bytes, words or bpe.")] = "bytes",
+    search: Annotated[
+        int | None, typer.Option(help="Learning rates to try for each (default: committed ones, else 3).")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Entries at a time, a core each (default: every core).")] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
-    out: Annotated[str, typer.Option(help="Where the rows go; a stopped race goes on from there.")] = "races/text",
+    out: Annotated[str | None, typer.Option(help="Where all goes; a stopped race goes on from there.")] = None,
+    settings: Set = None,
     json: Json = False,
 ) -> None:
-    """Every model of the lineage on the same text, on equal terms. With no data: Python's own library."""
+    """Every model of the lineage on the same task, on equal terms: a table, and a page that explains it."""
     from pathlib import Path
 
     from .. import config as edge
     from ..layers import known
-    from ..race import heat
-    from ..report.table import render
-    from ..train import text as job
+    from ..race import run as races
+    from ..race.heat import Terms, chosen
+    from ..race.heats import DEFAULT, HEATS
+    from ..race.ladders import LADDERS
+    from ..race.work import cores
+    from ..report import race as page
+    from ..train.progress import Progress
 
-    known("task", task, ["text"])
-    chosen = [known("model", name.strip(), job.MODELS) for name in (models or ",".join(job.MODELS)).split(",")]
-    terms = heat.Heat(
-        models=tuple(chosen), params=int(edge.number(params)), steps=steps, batch=batch, context=context, seeds=seeds
-    )
-    rows = heat.run(
-        terms,
-        job.DataConfig(data=tuple(data or ()), tokenizer=tokenizer),
-        Path(out),
-        device=device_of(device),
+    if ladder is not None:
+        if task is not None or models is not None:
+            raise edge.SettingError("--ladder: expected neither a task nor --models with it; a ladder names its own")
+        heats = [LADDERS[known("ladder", ladder, LADDERS)]]
+    else:
+        heats = [HEATS[known("task", name, HEATS)] for name in ([task] if task else DEFAULT)]
+    if models is not None:
+        heats = [chosen(heat, [name.strip() for name in models.split(",")]) for heat in heats]
+    where = device_of(device)
+    given = {"data": tuple(data or ()), "valid": tuple(valid or ()), "tokenizer": tokenizer, "pair": pair}
+    terms = Terms(
+        equal=equal,
+        budget=None if budget is None else edge.number(budget),
+        params=None if params is None else int(edge.number(params)),
+        seeds=seeds,
+        settings=edge.split(settings or []),
+        data={name: value for name, value in given.items() if value},
+        device=where,
         data_dir=data_dir,
-        command=" ".join(["recollect", *sys.argv[1:]]),
-        say=lambda line: print(line, file=sys.stderr, flush=True),
+        search=search,
     )
+    place = Path(out or f"races/{f'ladder-{ladder}' if ladder else task or 'memory'}")
+    alone = where != "cpu" or equal == "seconds"  # others at work beside it would cost an entry its seconds
+    rows = races.run(
+        heats,
+        terms,
+        place,
+        title=heats[0].title if len(heats) == 1 else "Every memory of the lineage, where memory decides",
+        command=" ".join(["recollect", *sys.argv[1:]]),
+        jobs=jobs or (1 if alone else cores()),
+        progress=Progress(),
+    )
+    report = page.write(place)
     if json:
         print_json(rows)
         return
-    good = [row for row in rows if "error" not in row]
-    columns, lines = heat.table(rows)
-    title = f"{good[0]['data'] if good else 'text'}: {steps} steps of {batch} × {context} tokens, {params} parameters"
-    print(render(title, columns, lines), end="")
-    if good:
-        guesses = "  ".join(f"{name} {value:.3f}" for name, value in good[0]["baselines"].items())
-        print(f"nats/token on validation, {good[0]['metric']['rule']}; without learning: {guesses}")
-        _say_about_ngram(lines)
-    print(f"rows: {out}/results.jsonl")
+    for heat in heats:
+        _tell(terms.of(heat), [row for row in rows if row["heat"] == heat.name], equal)
+    print(f"every figure: {place / 'results.jsonl'}   the page: {report}")
 
 
-def _say_about_ngram(lines: list[list[str]]) -> None:
-    place = next((i for i, line in enumerate(lines) if line[0] == "ngram"), None)
-    if place is not None and place < len(lines) - 1:
-        behind = len(lines) - 1 - place
-        print(f"At this small budget the n-gram model, which only counts, is ahead of {behind} of the networks.")
+def _tell(heat: Any, rows: list[dict[str, Any]], equal: str) -> None:
+    from ..race import tell
+    from ..report.table import render
+
+    columns, lines = tell.table(heat, rows)
+    size = f", {heat.params:,} parameters each" if heat.params else ""
+    ends = f"{heat.steps:,} steps" if equal == "params" else f"equal {equal}"
+    print(render(f"{heat.title} ({ends}{size})", columns, lines), end="")
+    print(tell.verdict(heat, rows))
+    for note in tell.notes(heat, rows):
+        print(f"  {note}")
+    print()
+
+
+@app.command(epilog="Example: [bold]recollect report races/text[/bold]")
+def report(folder: Annotated[str, typer.Argument(help="The folder of a race.")]) -> None:
+    """Make the page of a race anew from its rows."""
+    from pathlib import Path
+
+    from ..report import race as page
+
+    if not (Path(folder) / "results.jsonl").is_file():
+        raise ValueError(f"{folder}: expected the folder of a race, with its results.jsonl, found none")
+    print(page.write(Path(folder)))

@@ -1,171 +1,185 @@
-"""A heat: every model trained on the same text, with the same number of parameters, tokens and tries.
+"""A heat: one task, the models that enter it, and what is the same for all of them."""
 
-Each finished entry is a row in results.jsonl, so a race that was stopped goes on with the entries it lacks.
-An entry that fails is a row that says so, and the others go on.
-"""
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
-import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
-
-import torch
-
-from ..core.files import write_aside
-from ..data.corpus import Corpus
-from ..models import language, ngram
-from ..models.size import parameters
-from ..tasks import text
-from ..train.folder import commit, machine
-from ..train.loop import Interrupted, Trainer
-from ..train.progress import memory
+from ..config import SettingError
+from ..layers import known
+from ..train.job import Job
+from ..train.jobs import JOBS
 from ..train.settings import Settings
-from ..train.text import DataConfig, build_model
 
-SCHEMA = 1
-# Learning rates for small models, set by hand and not searched: an equal search for all is still to come.
-RATES = {"rnn": 1e-3, "mlp": 3e-3, "tcn": 3e-3, "lstm": 1e-2, "gru": 3e-3}
-DEFAULT_RATE = 3e-3
+EQUALS = ("params", "tokens", "flops", "seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A figure of a row: its name, where it stands there, how it reads; `rule`, where it is not the job's own."""
+
+    name: str
+    place: tuple[str, ...]
+    label: str
+    better: Literal["higher", "lower"] = "lower"
+    unit: str = ""
+    rule: str = ""
+
+    def of(self, row: Mapping[str, Any]) -> float:
+        found: Any = row
+        for key in self.place:
+            found = found[key]
+        return float(found)
+
+    def shown(self, value: float) -> str:
+        return f"{100 * value:.1f} %" if self.unit == "share" else f"{value:.3f}"
+
+    def to_json(self) -> dict[str, str]:
+        return {"name": self.name, "label": self.label, "better": self.better, "unit": self.unit}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """A step of a ladder: a model, and the settings that it changes against the rung before."""
+
+    name: str
+    model: str
+    change: str  # what is new, in one sentence
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heat:
-    """The terms, the same for all: `params` parameters, `steps` batches of `batch` windows of `context` tokens."""
+    """The terms of a heat. `validation` is how the figure reads that a run is watched by while it learns.
 
+    `elsewhere` is the metric on data of the user's own. `params` None leaves sizes as the settings say. With `rungs`
+    the entries are those of a ladder; `step_by_step` measures a text one token at a time, as it is written.
+    """
+
+    name: str
+    task: str
+    title: str
+    question: str
+    metric: Metric
+    validation: Metric
+    elsewhere: Metric | None = None
     models: tuple[str, ...]
-    params: int = 150_000
-    steps: int = 200
-    batch: int = 16
-    context: int = 64
+    params: int | None
+    steps: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    ladder: str | None = None
+    rungs: tuple[Rung, ...] = ()
+    step_by_step: bool = False
+
+    @property
+    def job(self) -> Job[Any, Any]:
+        return JOBS[self.task]
+
+    def climbers(self) -> list["Climber"]:
+        """Who enters: the models, or the rungs with the settings that they have gathered."""
+        if not self.rungs:
+            return [Climber(label=model, model=model) for model in self.models]
+        gathered: dict[str, str] = {}
+        found = []
+        for rung in self.rungs:
+            gathered = {**gathered, **rung.settings}
+            found.append(Climber(label=rung.name, model=rung.model, settings=gathered, rung=rung.name))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Climber:
+    """Who enters a heat, whatever the seed."""
+
+    label: str
+    model: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    rung: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a user decides of a race. `budget` is in steps where `equal` is params; None: as the heat says."""
+
+    equal: str = "params"
+    budget: float | None = None
+    params: int | None = None
     seeds: int = 1
-    order: int = 5  # of the n-gram model
-    eval_tokens: int = 32_768
+    settings: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    device: str = "cpu"
+    data_dir: str | None = None
+    search: int | None = None  # rates to try; None: where none is committed
 
-    def entries(self) -> list[tuple[str, int]]:
-        return [(model, seed) for model in self.models for seed in range(1 if model == "ngram" else self.seeds)]
+    def __post_init__(self) -> None:
+        if self.equal not in EQUALS:
+            raise SettingError(f"--equal: expected one of {', '.join(EQUALS)}, found {self.equal!r}")
+        if self.equal != "params" and self.budget is None:
+            raise SettingError(f"--equal {self.equal}: expected --budget with it: how many {self.equal} each may use")
+        if self.budget is not None and not self.budget > 0:
+            raise SettingError(f"--budget: expected more than 0, found {self.budget}")
+        if self.seeds < 1:
+            raise SettingError(f"--seeds: expected at least 1, found {self.seeds}")
+        if self.search is not None and self.search < 0:
+            raise SettingError(f"--search: expected at least 0 rates, found {self.search}")
 
+    def of(self, heat: Heat) -> Heat:
+        """The heat with what was decided."""
+        if self.params is not None and heat.params is None:
+            raise SettingError(
+                f"--params: expected a heat with one size for all, found {heat.name}, where sizes differ"
+            )
+        changes: dict[str, Any] = {"params": self.params or heat.params}
+        if self.equal == "params" and self.budget is not None:
+            changes["steps"] = max(1, int(self.budget))
+        if heat.elsewhere is not None and self.data.get("data"):
+            changes["metric"] = heat.elsewhere
+        changes["settings"] = {**heat.settings, **_fitting(heat, self.settings)}
+        return replace(heat, data={**heat.data, **self.data}, **changes)
 
-def run(
-    heat: Heat,
-    data: DataConfig,
-    out: Path,
-    *,
-    device: str = "cpu",
-    data_dir: str | None = None,
-    command: str = "",
-    say: Callable[[str], None] = print,
-) -> list[dict[str, Any]]:
-    """Race every entry that results.jsonl does not hold yet. Returns all rows."""
-    corpus = data.load(data_dir)
-    terms = asdict(heat) | {"corpus": corpus.fingerprint}
-    out.mkdir(parents=True, exist_ok=True)
-    rows = _finished(out, terms)
-    write_aside(out / "race.json", (json.dumps(terms, indent=1) + "\n").encode())
-    for number, (model, seed) in enumerate(heat.entries(), 1):
-        if any(row["model"] == model and row["seed"] == seed and "error" not in row for row in rows):
-            continue
-        say(f"[{number}/{len(heat.entries())}] {model}, seed {seed}")
-        row = _try(heat, model, seed, corpus, device) | {"command": command}
-        rows = [r for r in rows if (r["model"], r["seed"]) != (model, seed)] + [row]
-        write_aside(out / "results.jsonl", "".join(json.dumps(r) + "\n" for r in rows).encode())
-    return rows
-
-
-def _finished(out: Path, terms: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of an earlier, stopped race on the same terms."""
-    if not (out / "results.jsonl").exists():
-        return []
-    before = json.loads((out / "race.json").read_text(encoding="utf-8"))
-    kept = {name: value for name, value in before.items() if name not in ("models", "seeds")}
-    if kept != {
-        name: json.loads(json.dumps(value)) for name, value in terms.items() if name not in ("models", "seeds")
-    }:
-        raise ValueError(f"{out}: expected a race on the same terms, found {kept}; use another --out")
-    return [json.loads(line) for line in (out / "results.jsonl").read_text(encoding="utf-8").split("\n") if line]
-
-
-def _try(heat: Heat, model: str, seed: int, corpus: Corpus, device: str) -> dict[str, Any]:
-    try:
-        return _race(heat, model, seed, corpus, device)
-    except Interrupted:
-        raise
-    except (ValueError, RuntimeError) as error:
-        return {"schema": SCHEMA, "task": "text", "model": model, "seed": seed, "error": " ".join(str(error).split())}
+    def to_json(self, heat: Heat) -> dict[str, Any]:
+        """The terms of one heat, for race.json: what must be the same for a race to be gone on with."""
+        steps = heat.steps if self.equal == "params" else None
+        return {
+            "params": heat.params,
+            "steps": steps,
+            "batch": batch_of(heat),
+            "equal": self.equal,
+            "budget": steps if self.budget is None else self.budget,
+            "settings": dict(heat.settings),
+            "data": {name: list(value) if isinstance(value, tuple) else value for name, value in heat.data.items()},
+            "device": self.device,
+        }
 
 
-def _race(heat: Heat, name: str, seed: int, corpus: Corpus, device: str) -> dict[str, Any]:
-    """One entry: trained, measured, and what it cost."""
-    torch.manual_seed(seed)
-    config = text.Config(context=heat.context, batch=heat.batch, eval_tokens=heat.eval_tokens)
-    task = text.TextTask(config, corpus, device, seed)
-    started = time.perf_counter()
-    if name == "ngram":
-        settings: dict[str, Any] = {"order": heat.order}
-        model = build_model({"name": name} | settings, corpus.tokenizer.size)
-        assert isinstance(model, ngram.Ngram)
-        model.train_on(task.tokens("train")[: heat.steps * heat.batch * heat.context])
-        tokens, flops = heat.steps * heat.batch * heat.context, 0.0
-        seconds = time.perf_counter() - started
-        found = task.evaluate(model, "valid")
-    else:
-        base = language.Config(vocab=corpus.tokenizer.size, model=name)  # type: ignore[arg-type]
-        chosen = language.width_for(base, heat.params)
-        settings = {k: v for k, v in asdict(chosen).items() if k not in ("vocab", "model")}
-        model = chosen.build()
-        rate = RATES.get(name, DEFAULT_RATE)
-        train = Settings(steps=heat.steps, lr=rate, warmup=max(1, heat.steps // 10), eval_every=heat.steps, seed=seed)
-        trainer = Trainer(task, model, replace(train, save_every=heat.steps), None, torch.device(device))
-        found = trainer.run()
-        settings["lr"] = rate
-        tokens, flops, seconds = trainer.spent.tokens, trainer.spent.flops, trainer.spent.seconds
-    return {
-        "schema": SCHEMA,
-        "task": "text",
-        "data": corpus.name,
-        "model": name,
-        "settings": settings,
-        "seed": seed,
-        "metric": {"name": "nats_per_token", "value": found["nats_per_token"], "rule": found["rule"]},
-        "params": parameters(model),
-        "entries": model.entries() if isinstance(model, ngram.Ngram) else None,
-        "tokens": tokens,
-        "flops": flops,
-        "seconds": seconds,
-        "peak_bytes": memory(torch.device(device)),
-        "state_bytes": model.cost(1, heat.context).state_bytes,  # type: ignore[operator]
-        "by_position": found.get("by_position"),
-        "baselines": task.baselines("valid"),
-        "commit": commit(),
-        "machine": machine(),
-    }
+def batch_of(heat: Heat) -> int | None:
+    """Rows (of translation: tokens) of a batch."""
+    own = {**heat.job.usual, **heat.settings}.get("batch")
+    return int(own) if own is not None else getattr(heat.job.task_config(), "batch", None)
 
 
-def table(rows: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], list[list[str]]]:
-    """The rows by rank, seeds put together."""
-    columns = ("model", "nats/token", "perplexity", "params", "n-grams", "tokens", "seconds", "bytes of state")
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(row["model"], []).append(row)
-    lines = []
-    for model, group in groups.items():
-        good = [row for row in group if "error" not in row]
-        if not good:
-            lines.append((float("inf"), [model, "failed: " + group[0]["error"], "", "", "", "", "", ""]))
-            continue
-        values = torch.tensor([row["metric"]["value"] for row in good], dtype=torch.float64)
-        spread = f" ± {float(values.std()):.3f}" if len(good) > 1 else ""
-        mean, first = float(values.mean()), good[0]
-        cells = [
-            model,
-            f"{mean:.3f}{spread}",
-            f"{float(values.mean().exp()):.2f}",
-            f"{first['params']:,}",
-            f"{first['entries']:,}" if first["entries"] else "–",
-            f"{first['tokens']:,}",
-            f"{sum(row['seconds'] for row in good) / len(good):.1f}",
-            f"{first['state_bytes']:,}",
-        ]
-        lines.append((mean, cells))
-    return columns, [cells for _, cells in sorted(lines, key=lambda line: line[0])]
+def setting_names(heat: Heat, model: str) -> set[str]:
+    """Every setting that this model has in this task."""
+    job = heat.job
+    homes = [Settings, job.task_config, job.data_config, *job.homes(model).values()]
+    return {f.name for home in homes for f in fields(home)}
+
+
+def accepted(heat: Heat, model: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of the settings that this model has: `mini_batch` means nothing to an LSTM."""
+    names = setting_names(heat, model)
+    return {name: value for name, value in settings.items() if name in names}
+
+
+def _fitting(heat: Heat, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Settings that at least one entrant has; the job tells of others in its own words."""
+    entrants = {climber.model for climber in heat.climbers()}
+    everywhere = set().union(*(setting_names(heat, model) for model in entrants))
+    if any(name not in everywhere for name in settings):
+        heat.job.configure(settings, model=heat.climbers()[-1].model)
+    return settings
+
+
+def chosen(heat: Heat, models: Sequence[str]) -> Heat:
+    """The heat with these models alone."""
+    return replace(heat, models=tuple(known("model", model, heat.job.models) for model in models))

@@ -1,0 +1,185 @@
+"""One entry of a heat: trained as any run is, then measured; its run folder stays and is a run like any other."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import log10
+from pathlib import Path
+from re import sub
+from typing import Any
+
+import torch
+
+from ..measure.reading import finite
+from ..train.folder import RunError, RunFolder
+from ..train.job import Run
+from ..train.loop import Interrupted
+from . import look
+from .heat import Climber, Heat, Terms, accepted
+
+LOOKS = 10  # evaluations on the way
+SHOWN = 40  # of them, at most, in a row
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Who runs, on which terms, with which rate and seed, into which folder."""
+
+    heat: Heat
+    terms: Terms
+    climber: Climber
+    seed: int
+    folder: Path
+    lr: float | None = None
+    search: Mapping[str, Any] | None = None  # what finding the rate took
+    share: float = 1.0  # of the budget, for a trial of a rate
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.heat.name, self.climber.label, self.seed
+
+    @property
+    def steps(self) -> int:
+        return max(1, round(self.heat.steps * self.share))
+
+
+def folder_of(out: Path, heat: Heat, climber: Climber, seed: int) -> Path:
+    slug = sub(r"[^a-z0-9]+", "-", climber.label.lower()).strip("-")
+    place = f"{[c.label for c in heat.climbers()].index(climber.label) + 1}-" if heat.rungs else ""
+    return out / "runs" / f"{heat.name}-{place}{slug}-{seed}"
+
+
+def configure(entry: Entry) -> Run:
+    """The run of an entry: the heat's settings, the climber's own, and the budget."""
+    heat = entry.heat
+    every = max(1, entry.steps // LOOKS)
+    texts = {
+        "warmup": str(max(1, entry.steps // 10)),
+        "eval_every": str(every),
+        "save_every": str(10**9),
+        "log_every": str(max(1, every // 2)),
+        "seed": str(entry.seed),
+    }
+    texts |= _budget(entry)
+    if entry.lr is not None:
+        texts["lr"] = f"{entry.lr:g}"
+    texts |= accepted(heat, entry.climber.model, {**heat.settings, **entry.climber.settings})
+    return heat.job.configure(texts, model=entry.climber.model, **heat.data)
+
+
+def _budget(entry: Entry) -> dict[str, str]:
+    """Where a run ends. A cosine must know its last step, so other budgets are spent at a constant rate."""
+    if entry.terms.equal == "params":
+        return {"steps": str(entry.steps)}
+    assert entry.terms.budget is not None
+    return {entry.terms.equal: f"{entry.terms.budget * entry.share:.17g}", "schedule": "constant"}
+
+
+def train(entry: Entry) -> dict[str, Any]:
+    """Train an entry into its folder; what an earlier, stopped try left there goes first."""
+    heat, terms, job = entry.heat, entry.terms, entry.heat.job
+    shutil.rmtree(entry.folder, ignore_errors=True)
+    run = configure(entry)
+    if entry.climber.model in job.counted and terms.equal == "params":
+        seen = entry.steps * run.task.batch * getattr(run.task, "context", 1)
+        run = replace(run, train=replace(run.train, tokens=float(seen)))  # as many as the others read
+    sized = entry.climber.model not in job.unsized
+    params = heat.params if sized else None
+    return job.train(run, str(entry.folder), device=terms.device, data_dir=terms.data_dir, params=params)
+
+
+def race(entry: Entry) -> dict[str, Any] | None:
+    """The row of an entry, or of its failure; None where the user stopped it."""
+    torch.set_num_threads(1)  # the same bits however many entries run beside it
+    try:
+        train(entry)
+        row = _row(entry)
+    except Interrupted:
+        return None
+    except (ValueError, RuntimeError, MemoryError, OSError) as error:
+        return failed(entry, " ".join(str(error).split()) or type(error).__name__)
+    shutil.rmtree(entry.folder / "checkpoints", ignore_errors=True)
+    return row
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    heat, terms = entry.heat, entry.terms
+    path = str(entry.folder)
+    row = heat.job.result(path, split="valid", device=terms.device, data_dir=terms.data_dir)
+    row |= look.at(heat, path, terms.device, terms.data_dir)
+    row.pop("error", None)  # the share that is wrong, of tests of memory; in a row of a race it means failure
+    rule = heat.metric.rule or row["metric"]["rule"]
+    row["metric"] = {"name": heat.metric.name, "value": heat.metric.of(row), "rule": rule}
+    config = RunFolder.open(path).config()
+    return finite(
+        _named(entry)
+        | row
+        | {
+            "learning": _thinned([[*point[:3], _as_shown(heat, point[3])] for point in row["learning"]]),
+            "by_position": row.get("by_position") or row.get("forced", {}).get("by_position"),
+            "fair": {
+                "data": config["corpus"]["fingerprint"],
+                "tokenizer": look.tokenizer(config),
+                "batch": config[heat.task].get("batch"),
+            },
+            "unfair": [],
+            "search": entry.search,
+            "run": f"runs/{entry.folder.name}",
+        }
+    )
+
+
+def failed(entry: Entry, error: str) -> dict[str, Any]:
+    """The row of an entry that has none."""
+    short = any(words in error for words in ("out of memory", "allocate memory", "MemoryError"))
+    own = {"schema": SCHEMA, "task": entry.heat.task, "model": entry.climber.model, "seed": entry.seed}
+    return own | _named(entry) | {"error": error, "unfair": ["memory"] if short else []}
+
+
+def _named(entry: Entry) -> dict[str, Any]:
+    return {"heat": entry.heat.name, "rung": entry.climber.rung, "entry": entry.climber.label}
+
+
+def _as_shown(heat: Heat, value: float) -> float:
+    """What validation watches is an error where the heat speaks of the share that is right."""
+    return 1 - value if heat.validation.better == "higher" else value
+
+
+def _thinned(points: list[Any]) -> list[Any]:
+    every = -(-len(points) // SHOWN)
+    return points if every <= 1 else points[::-1][::every][::-1]
+
+
+def try_rate(entry: Entry) -> dict[str, Any] | None:
+    """What one rate is worth after a share of the budget: the best validation, None where it did not last."""
+    torch.set_num_threads(1)
+    found = nothing(entry)
+    try:
+        train(entry)
+    except Interrupted:
+        return None
+    except (ValueError, RuntimeError, MemoryError, OSError) as error:
+        found["error"] = " ".join(str(error).split())
+    try:
+        rows = RunFolder.open(entry.folder).metrics()
+    except RunError:
+        rows = []
+    if "error" not in found:
+        found["value"] = min(row["valid"] for row in rows if "valid" in row)
+    for row in rows:
+        found |= {name: row[name] for name in ("seconds", "tokens", "flops") if name in row}
+    shutil.rmtree(entry.folder, ignore_errors=True)
+    return found
+
+
+def nothing(entry: Entry) -> dict[str, Any]:
+    """A trial that has not begun."""
+    return {"rate": entry.lr, "value": None, "seconds": 0.0, "tokens": 0, "flops": 0.0}
+
+
+def grid(count: int) -> list[float]:
+    """So many rates around 3e-3, each √10 times the one before: 1e-3, 3e-3, 1e-2 for three."""
+    half = (count - 1) / 2
+    exponents = [log10(10**-2.5) + (i - half) / 2 for i in range(count)]
+    return [float(f"{10**e:.0e}") for e in exponents]

@@ -1,0 +1,25 @@
+"""The learning rates that are committed: found by `race.search`, the same grid for every model."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from .heat import Climber, Heat
+
+
+@cache
+def committed() -> dict[str, Any]:
+    return json.loads((files("recollect.race") / "rates.json").read_text(encoding="utf-8"))
+
+
+def rate_of(heat: Heat, climber: Climber) -> float | None:
+    """The committed rate of an entrant: the heat's own, else that of its model in the task's own heat."""
+    own = committed().get(heat.name, {}).get("rates", {})
+    same = committed().get(heat.task, {}).get("rates", {})
+    return own.get(climber.label, same.get(climber.model))
+
+
+def how(heat: Heat) -> str:
+    """How the heat's committed rates were found, in a sentence."""
+    return (committed().get(heat.name) or committed().get(heat.task) or {}).get("how", "")

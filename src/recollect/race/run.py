@@ -1,0 +1,201 @@
+"""A race: every entry of every heat that results.jsonl does not hold yet, several at a time.
+
+Each finished entry is a row there, so a race that was stopped goes on with the entries it lacks. An entry that fails is
+a row that says so, and the others go on.
+"""
+
+import json
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..core.files import write_aside
+from ..train.folder import RunFolder
+from ..train.progress import Progress, span
+from . import fairness, search, tell
+from .entry import Entry, configure, failed, folder_of, race
+from .heat import Heat, Terms
+from .work import Died, Task, together
+
+SCHEMA = 1
+Row = dict[str, Any]
+
+
+class Stopped(ValueError):
+    """The user stopped the race; what was finished is kept."""
+
+
+def run(
+    heats: Sequence[Heat],
+    terms: Terms,
+    out: Path,
+    *,
+    title: str,
+    command: str,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Race what is missing. Returns all rows, judged; race.json and results.jsonl hold them too."""
+    progress = progress or Progress(quiet=True)
+    heats = [terms.of(heat) for heat in heats]
+    about = {"schema": SCHEMA, "title": title, "command": command}
+    about["heats"] = [describe(heat, terms) for heat in heats]
+    out.mkdir(parents=True, exist_ok=True)
+    rows = {key_of(row): row for row in _before(out, about)}
+    _write_json(out / "race.json", about)
+    entries = [
+        Entry(heat=heat, terms=terms, climber=climber, seed=seed, folder=folder_of(out, heat, climber, seed))
+        for heat in heats
+        for climber in heat.climbers()
+        for seed in range(1 if climber.model in heat.job.counted else terms.seeds)
+    ]
+    missing = [entry for entry in entries if "error" in rows.get(entry.key, {"error": ""})]
+    _look_at_data(missing, progress)
+    with _stoppable(command, rows, entries):
+        found = search.rates_for(missing, out, jobs=jobs, progress=progress)
+        ready = [replace(entry, **found[entry.key[:2]]) for entry in missing]
+        if ready:
+            progress.say(f"{len(ready)} of {len(entries)} entries to run, {jobs} at a time; Ctrl-C keeps what is done")
+        for entry, row in _raced(ready, jobs, progress):
+            rows[entry.key] = row | {"command": command}
+            _write_rows(out, entries, rows)
+    for heat in heats:
+        fairness.judge([row for row in rows.values() if row["heat"] == heat.name], heat)
+    ordered = _write_rows(out, entries, rows)
+    about["heats"] = [
+        describe(heat, terms) | {"notes": tell.notes(heat, [r for r in rows.values() if r["heat"] == heat.name])}
+        for heat in heats
+    ]
+    _write_json(out / "race.json", about)
+    return ordered
+
+
+def _look_at_data(entries: Sequence[Entry], progress: Progress) -> None:
+    """Settings and data that are wrong are told before anything runs; what data leave in a cache is made once."""
+    seen = set()
+    for entry in entries:
+        settings = configure(entry)
+        if entry.heat.name not in seen:
+            seen.add(entry.heat.name)
+            data = entry.heat.job.read(settings.data, entry.terms.data_dir)
+            progress.say(f"{entry.heat.name}: {entry.heat.job.greet(data)}")
+
+
+def describe(heat: Heat, terms: Terms) -> dict[str, Any]:
+    """A heat for race.json."""
+    rungs = [{"name": rung.name, "model": rung.model, "change": rung.change} for rung in heat.rungs]
+    return {
+        "name": heat.name,
+        "task": heat.task,
+        "title": heat.title,
+        "question": heat.question,
+        "metric": heat.metric.to_json(),
+        "learning": heat.validation.to_json(),
+        "terms": terms.to_json(heat),
+        "ladder": heat.ladder,
+        "rungs": rungs or None,
+        "notes": [],
+    }
+
+
+def key_of(row: Row) -> tuple[str, str, int]:
+    return row["heat"], row["entry"], row["seed"]
+
+
+def _raced(entries: Sequence[Entry], jobs: int, progress: Progress) -> Iterator[tuple[Entry, Row]]:
+    """Each entry with its row as it ends; the last first, since later memories cost more."""
+    began, done = time.monotonic(), 0
+    tasks = [Task(number, race, entry) for number, entry in reversed(list(enumerate(entries)))]
+
+    def tick(running: Sequence[Task]) -> None:
+        if progress.due() and running:
+            ahead = [_ahead(entries[task.number]) for task in running]
+            names = [entries[task.number].climber.label for task in running]
+            fields = {name: words for name, (_, words) in zip(names, ahead, strict=True)}
+            share = (done + sum(part for part, _ in ahead)) / len(entries)
+            progress.show({"entries": f"{done}/{len(entries)}", **fields}, share, time.monotonic() - began)
+
+    for task, row in together(tasks, jobs, tick):
+        entry = entries[task.number]
+        if row is None:
+            raise KeyboardInterrupt
+        done += 1
+        row = failed(entry, row.reason) if isinstance(row, Died) else row
+        took = span(time.monotonic() - began)
+        progress.say(f"[{done}/{len(entries)}] {took}  {tell.one(entry.heat, row)}")
+        yield entry, row
+
+
+def _ahead(entry: Entry) -> tuple[float, str]:
+    """How far a running entry is: a share, and words."""
+    rows = [row for row in RunFolder(entry.folder).metrics() if "loss" in row]
+    if not rows:
+        return 0.0, "starting"
+    step = rows[-1]["step"]
+    share = min(1.0, step / entry.steps) if entry.terms.equal == "params" else 0.0
+    return share, f"step {step:,}, loss {rows[-1]['loss']:.3f}"
+
+
+@contextmanager
+def _stoppable(command: str, rows: dict[Any, Row], entries: Sequence[Entry]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM leave with a line that says how to go on."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread
+        before = None
+    try:
+        yield
+    except KeyboardInterrupt:
+        done = sum("error" not in rows.get(entry.key, {"error": ""}) for entry in entries)
+        raise Stopped(
+            f"stopped with {done} of {len(entries)} entries done and kept; go on with the same command: {command}"
+        ) from None
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _before(out: Path, about: dict[str, Any]) -> list[Row]:
+    """The rows of an earlier, stopped race on the same terms; one on other terms is refused."""
+    place = out / "results.jsonl"
+    if not place.exists():
+        return []
+    try:
+        old = json.loads((out / "race.json").read_text(encoding="utf-8"))
+        rows = [json.loads(line) for line in place.read_text(encoding="utf-8").split("\n") if line]
+        then, now = ({h["name"]: h["terms"] for h in one["heats"]} for one in (old, about))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{out}: expected a race, found something else ({error}); use another --out") from error
+    if list(then) != list(now):
+        raise ValueError(
+            f"{out}: expected a race with the heats {', '.join(now)}, found {', '.join(then)}; use another --out"
+        )
+    for name, terms in json.loads(json.dumps(now)).items():
+        other = [f"{key} {then[name].get(key)}" for key in terms if then[name].get(key) != terms[key]]
+        if other:
+            raise ValueError(
+                f"{out}: expected a race on the same terms to go on with, found one with {', '.join(other)}; "
+                "use another --out"
+            )
+    return rows
+
+
+def _write_rows(out: Path, entries: Sequence[Entry], rows: dict[Any, Row]) -> list[Row]:
+    """In the order of the entries, whichever ended first; rows of entries that are asked for no more come after."""
+    order = [entry.key for entry in entries if entry.key in rows]
+    ordered = [rows[key] for key in (*order, *(key for key in rows if key not in order))]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ordered)
+    write_aside(out / "results.jsonl", text.encode())
+    return ordered
+
+
+def _write_json(path: Path, content: Any) -> None:
+    write_aside(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())

@@ -1,0 +1,126 @@
+"""The search for learning rates: one grid for all, an equal share of the budget for each rate, the best by validation.
+
+python -m recollect.race.search recall translation text    writes the committed rates.json anew
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ..core.files import write_aside
+from ..train.progress import Progress
+from . import rates
+from .entry import Entry, folder_of, grid, nothing, try_rate
+from .heat import Terms
+from .work import Died, Task, cores, together
+
+USUAL = 3  # rates that are tried where none is committed
+FILE = "search.json"
+Found = dict[tuple[str, str], dict[str, Any]]  # heat and label → lr, and what finding it took
+
+
+def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progress) -> Found:
+    """A rate for every entrant: the committed one, or by a search whose cost is told.
+
+    A search is made once for all seeds and kept in search.json.
+    """
+    found: Found = {}
+    wanted: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        key = entry.key[:2]
+        terms = entry.terms
+        committed = None if terms.search else rates.rate_of(entry.heat, entry.climber)
+        given = terms.search == 0 or "lr" in terms.settings or entry.climber.model in entry.heat.job.counted
+        if given or committed is not None:
+            found[key] = {"lr": committed}
+        else:
+            wanted.setdefault(key, entry)
+    kept = _read(out)
+    missing = [entry for key, entry in wanted.items() if "/".join(key) not in kept]
+    if missing:
+        count = missing[0].terms.search or USUAL
+        progress.say(f"searching rates for {len(missing)} entrants: {count} each, 1/{count} of the budget each")
+        kept |= search(missing, out, count, 1 / count, jobs=jobs, progress=progress)
+        write_aside(out / FILE, (json.dumps(kept, indent=1) + "\n").encode())
+    for key in wanted:
+        own = kept["/".join(key)]
+        found[key] = {"lr": own["lr"], "search": own}
+    return found
+
+
+def search(
+    entries: Sequence[Entry], out: Path, count: int, share: float, *, jobs: int, progress: Progress
+) -> dict[str, dict[str, Any]]:
+    """For each entry the best of `count` rates, each tried with `share` of the budget."""
+    trials = [
+        replace(entry, lr=lr, share=share, folder=out / "search" / f"{entry.folder.name}-{number}")
+        for entry in entries
+        for number, lr in enumerate(grid(count))
+    ]
+    tried: dict[str, list[dict[str, Any]]] = {}
+    tasks = [Task(number, try_rate, trial) for number, trial in reversed(list(enumerate(trials)))]
+    for done, (task, answer) in enumerate(together(tasks, jobs), 1):
+        trial = trials[task.number]
+        if answer is None:
+            raise KeyboardInterrupt
+        if isinstance(answer, Died):
+            answer = nothing(trial) | {"error": answer.reason}
+        value = "failed" if answer["value"] is None else f"{answer['value']:.4f}"
+        progress.say(f"[{done}/{len(trials)}] {trial.heat.name}: {trial.climber.label} at {trial.lr:g}: {value}")
+        tried.setdefault("/".join(trial.key[:2]), []).append(answer)
+    return {name: _best(answers, share) for name, answers in tried.items()}
+
+
+def _best(answers: list[dict[str, Any]], share: float) -> dict[str, Any]:
+    answers = sorted(answers, key=lambda answer: answer["rate"])
+    good = [answer for answer in answers if answer["value"] is not None]
+    best = min(good, key=lambda answer: answer["value"]) if good else answers[0]
+    totals = {name: sum(answer[name] or 0 for answer in answers) for name in ("seconds", "tokens", "flops")}
+    return {"lr": best["rate"], "share": share, "tried": answers} | totals
+
+
+def _read(out: Path) -> dict[str, dict[str, Any]]:
+    path = out / FILE
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
+    """Search the rates of built-in heats anew and write them beside this file."""
+    from .heats import HEATS
+    from .ladders import LADDERS
+
+    place = Path(__file__).with_name("rates.json")
+    heats = {heat.name: heat for heat in (*HEATS.values(), *LADDERS.values())}
+    for name in names:
+        heat, terms = heats[name], Terms()
+        with TemporaryDirectory() as scratch:
+            out = Path(scratch)
+            entries = [
+                Entry(heat=heat, terms=terms, climber=climber, seed=0, folder=folder_of(out, heat, climber, 0))
+                for climber in heat.climbers()
+                if climber.model not in heat.job.counted
+            ]
+            found = search(entries, out, count, share, jobs=jobs, progress=Progress())
+        content = json.loads(place.read_text(encoding="utf-8"))
+        steps = entries[0].heat.steps * share
+        of = f"{heat.params:,} parameters" if heat.params else "the settings of the heat"
+        content[name] = {
+            "how": f"each of {', '.join(f'{rate:g}' for rate in grid(count))} for {steps:.0f} steps at {of}, seed 0; "
+            "the lowest on validation, by the figure that chooses checkpoints",
+            "rates": {entry.climber.label: found["/".join(entry.key[:2])]["lr"] for entry in entries},
+            "tried": {
+                entry.climber.label: {
+                    f"{answer['rate']:g}": answer["value"] for answer in found["/".join(entry.key[:2])]["tried"]
+                }
+                for entry in entries
+            },
+        }
+        write_aside(place, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+if __name__ == "__main__":
+    commit(sys.argv[1:] or ["recall", "translation", "text"], count=3, share=1.0, jobs=cores())

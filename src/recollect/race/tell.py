@@ -1,0 +1,198 @@
+"""A race in words and a table: who won, by how much, and whether seeds alone could have done it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from . import fairness, rates
+from .heat import Heat
+
+Row = dict[str, Any]
+LEVEL = 0.005  # of a share, or of the winner's figure: less apart is level
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What the seeds of one entrant reached."""
+
+    label: str
+    rows: list[Row]
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def first(self) -> Row:
+        return self.rows[0]
+
+
+def standings(heat: Heat, rows: Sequence[Row]) -> list[Standing]:
+    """The entrants that finished, best first."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if "error" not in row:
+            groups.setdefault(row["entry"], []).append(row)
+    found = []
+    for label, group in groups.items():
+        values = [row["metric"]["value"] for row in group]
+        found.append(Standing(label=label, rows=group, mean=fmean(values), low=min(values), high=max(values)))
+    return sorted(found, key=lambda own: own.mean, reverse=heat.metric.better == "higher")
+
+
+def table(heat: Heat, rows: Sequence[Row]) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Columns and lines: by rank, or rung by rung with what each bought."""
+    found = standings(heat, rows)
+    ranks = {own.label: number for number, own in enumerate(found, 1)}
+    order = [climber.label for climber in heat.climbers()]
+    if heat.rungs:
+        found.sort(key=lambda own: order.index(own.label) if own.label in order else len(order))
+    gain = ("bought",) if heat.rungs else ()
+    columns = ("rank", "rung" if heat.rungs else "model", heat.metric.label, *gain)
+    columns += ("params", "tokens", "FLOPs", "seconds", "bytes of state")
+    lines, before = [], None
+    for own in found:
+        spread = f" ({heat.metric.shown(own.low)} to {heat.metric.shown(own.high)})" if len(own.rows) > 1 else ""
+        bought = [_bought(heat, before, own)] if heat.rungs else []
+        lines.append([str(ranks[own.label]), own.label, heat.metric.shown(own.mean) + spread, *bought, *_costs(own)])
+        before = own
+    marks = [", ".join(own.first["unfair"]) for own in found]
+    if any(marks):
+        columns += ("unfair",)
+        lines = [[*line, mark] for line, mark in zip(lines, marks, strict=True)]
+    failures = {row["entry"]: row["error"] for row in rows if "error" in row}
+    lines += [["–", label, "failed", *[""] * (len(columns) - 3)] for label in failures if label not in ranks]
+    return columns, lines
+
+
+def _costs(own: Standing) -> list[str]:
+    first = own.first
+    size = f"{first['entries']:,} n-grams" if first.get("entries") else f"{first['params']:,}"
+    seconds = fmean(row["seconds"] or 0.0 for row in own.rows)
+    return [size, short(first["tokens"]), short(first["flops"]), f"{seconds:.1f}", f"{first['state_bytes']:,}"]
+
+
+def _bought(heat: Heat, before: Standing | None, own: Standing) -> str:
+    if before is None:
+        return "–"
+    gain = own.mean - before.mean
+    if heat.metric.unit == "share":
+        return f"{100 * gain:+.1f} points"
+    return f"{gain:+.3f}"
+
+
+def short(number: float | None) -> str:
+    """1,234 as 1.2 k, and so on."""
+    if number is None:
+        return "–"
+    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.1f} {letter}"
+    return f"{number:.0f}"
+
+
+def one(heat: Heat, row: Row) -> str:
+    """A finished entry in a line."""
+    name = f"{heat.name}: {row['entry']}, seed {row['seed']}"
+    if "error" in row:
+        return f"{name}: failed: {row['error']}"
+    return f"{name}: {heat.metric.label} {heat.metric.shown(row['metric']['value'])}"
+
+
+def verdict(heat: Heat, rows: Sequence[Row]) -> str:
+    """Who won and by how much, and what that is worth."""
+    found = standings(heat, rows)
+    if not found:
+        return "No entry finished."
+    first = found[0]
+    if len(found) == 1:
+        return f"{first.label} ran alone: {heat.metric.label} {heat.metric.shown(first.mean)}."
+    second = found[1]
+    level = [own for own in found if abs(own.mean - first.mean) < _level(heat, first)]
+    reached = f"{heat.metric.label} {heat.metric.shown(first.mean)}"
+    if len(level) > 1:
+        names = f"{', '.join(own.label for own in level[:-1])} and {level[-1].label}"
+        rest = found[len(level) :]
+        behind = f"; next is {rest[0].label} with {heat.metric.shown(rest[0].mean)}" if rest else ""
+        return f"{names} are level: {reached}{behind}. {_worth(first, rest[0] if rest else second)}"
+    gap = abs(first.mean - second.mean)
+    apart = f"{100 * gap:.1f} points" if heat.metric.unit == "share" else f"{gap:.3f}"
+    ahead = f"{apart} ahead of {second.label} ({heat.metric.shown(second.mean)})"
+    mark = f" It is marked unfair ({', '.join(first.first['unfair'])})." if first.first["unfair"] else ""
+    return f"{first.label} won: {reached}, {ahead}. {_worth(first, second)}{mark}"
+
+
+def _level(heat: Heat, first: Standing) -> float:
+    return LEVEL if heat.metric.unit == "share" else LEVEL * abs(first.mean)
+
+
+def _worth(first: Standing, second: Standing) -> str:
+    """Whether seeds alone could have done it."""
+    if min(len(first.rows), len(second.rows)) < 2:
+        return "One seed each, so how much of it is luck is not known: --seeds 3 tells."
+    if first.low > second.high or first.high < second.low:
+        return "That is outside the seeds' range: the worst seed of the one beats the best of the other."
+    return "The seeds' ranges overlap: another seed could turn it round."
+
+
+def notes(heat: Heat, rows: Sequence[Row]) -> list[str]:
+    """What a reader should know beside the figures."""
+    good = [row for row in rows if "error" not in row]
+    found = _of_ngram(heat, rows) + _of_mask(good)
+    if good:
+        found += [f"Data: {good[0]['data']}; measured on validation.", *_of_guesses(heat, good)]
+    searched = [row for row in good if row.get("search")]
+    if searched:
+        total = sum(row["search"]["seconds"] for row in {row["entry"]: row for row in searched}.values())
+        found.append(f"Learning rates by a search of the same rates for all; it took {total:.0f} s of training beside.")
+    elif good and all(_committed(heat, row) for row in good):
+        found.append(f"Learning rates are committed with the package: {rates.how(heat)}.")
+    reasons = sorted({reason for row in rows for reason in row.get("unfair", ())})
+    found += [f"Marked {reason}: {fairness.REASONS[reason]}." for reason in reasons]
+    found += [f"{row['entry']}, seed {row['seed']}, failed: {row['error']}" for row in rows if "error" in row]
+    return found
+
+
+def _committed(heat: Heat, row: Row) -> bool:
+    """Whether a row was trained at the rate that is committed for it."""
+    climber = next((own for own in heat.climbers() if own.label == row["entry"]), None)
+    if climber is None or climber.model in heat.job.counted:
+        return climber is not None
+    return row["settings"]["train"]["lr"] == rates.rate_of(heat, climber)
+
+
+def _of_ngram(heat: Heat, rows: Sequence[Row]) -> list[str]:
+    """Where counting stands among the networks."""
+    found = standings(heat, rows)
+    place = next((i for i, own in enumerate(found) if own.first["model"] == "ngram"), None)
+    if place is None or len(found) == 1:
+        return []
+    behind = [own.label for own in found[place + 1 :]]
+    counts = f"{found[place].label}, which only counts, read {short(found[place].first['tokens'])} tokens"
+    if not behind:
+        return [f"{counts} and is behind every network."]
+    which = "every network" if place == 0 else ", ".join(behind)
+    return [f"{counts} and is ahead of {which} at this small budget."]
+
+
+def _of_mask(rows: Sequence[Row]) -> list[str]:
+    """What a future that was seen in training is worth in writing."""
+    seen = [row for row in rows if "all_at_once" in row and row["step_by_step"] > row["all_at_once"] + 0.1]
+    return [
+        f"{row['entry']}: {row['all_at_once']:.3f} nats per token with the whole window in view, "
+        f"{row['step_by_step']:.3f} one token at a time, as in writing (guessing: {row['uniform']:.3f}). "
+        "The ranking goes by one at a time; for every other rung both are the same."
+        for row in seen
+    ]
+
+
+def _of_guesses(heat: Heat, rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    row = rows[0]
+    if "chance" in row:
+        seen = row["baselines"].get("one of the values seen")
+        extra = "" if seen is None else f"; naming any value of the row {1 - seen:.1%}"
+        return [f"Without learning: {row['chance']:.1%} right by chance{extra}."]
+    guesses = ", ".join(f"{name} {value:.3f}" for name, value in row["baselines"].items())
+    return [f"Without learning, {heat.validation.label}: {guesses}."] if guesses else []

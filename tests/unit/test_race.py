@@ -1,0 +1,528 @@
+"""The race: the same terms for all, the same rows from the same seed, and what happens when something goes wrong."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from recollect.cli import app
+from recollect.config import SettingError
+from recollect.core.contract import ContractError
+from recollect.models.size import parameters
+from recollect.race import entry as entries
+from recollect.race import fairness, rates, run, search, tell
+from recollect.race.heat import Heat, Metric, Rung, Terms, accepted, batch_of, chosen
+from recollect.race.heats import DEFAULT, HEATS
+from recollect.race.ladders import LADDERS
+from recollect.race.work import Died, Task, together
+from recollect.train.jobs import JOBS, job_of
+from recollect.train.progress import Progress
+from tiny import prose
+
+TIMES = ("seconds", "peak_bytes", "machine", "commit")
+SMALL = {"length": "8", "load": "2", "vocab": "12", "batch": "4", "eval_rows": "20", "layers": "1", "heads": "1"}
+
+
+def recall(*models, **changes):
+    """A heat of a moment."""
+    usual = {"models": models or ("rnn", "mlp"), "params": 1_500, "steps": 6, "settings": SMALL}
+    return replace(HEATS["recall"], **usual | changes)
+
+
+def texts(path, *models, **changes):
+    path.write_text(prose(1200))
+    settings = {"batch": "4", "context": "12", "eval_tokens": "200", "layers": "1"}
+    usual = {"models": models, "params": 3_000, "steps": 6, "settings": settings}
+    return replace(HEATS["text"], **usual | changes, data={"data": (str(path),), "tokenizer": "chars"})
+
+
+def raced(heats, out, terms=None, **options):
+    return run.run(heats, terms or Terms(search=0), out, title="a race", command="recollect race", **options)
+
+
+def timeless(content):
+    """All but what the clock and the machine say."""
+    if isinstance(content, dict):
+        return {name: timeless(value) for name, value in content.items() if name not in TIMES}
+    if isinstance(content, list):
+        return [timeless(value) for value in content]
+    return content
+
+
+def rows_of(out):
+    found = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    for row in found:
+        row["learning"] = [[step, tokens, value] for step, tokens, _, value in row.get("learning", [])]
+    return timeless(found)
+
+
+# ---------------------------------------------------------------------------------------------- what a race leaves
+
+
+def test_the_same_seed_gives_the_same_rows_twice(tmp_path):
+    heats = [recall("rnn", "transformer"), texts(tmp_path / "a.txt", "ngram", "gru")]
+    for name in ("one", "two"):
+        raced(heats, tmp_path / name)
+    assert rows_of(tmp_path / "one") == rows_of(tmp_path / "two")
+    assert len(rows_of(tmp_path / "one")) == 4
+
+
+@pytest.mark.slow
+def test_entries_in_processes_of_their_own_give_the_bits_of_entries_here(tmp_path):
+    heat = recall("rnn", "lstm", "mlp")
+    for jobs in (1, 2):
+        raced([heat], tmp_path / str(jobs), jobs=jobs)
+    assert rows_of(tmp_path / "1") == rows_of(tmp_path / "2")
+
+
+def test_another_seed_gives_other_figures(tmp_path):
+    rows = raced([recall("rnn")], tmp_path, Terms(search=0, seeds=2))
+    assert [row["seed"] for row in rows] == [0, 1]
+    assert rows[0]["end"]["train"] != rows[1]["end"]["train"]
+
+
+def test_a_finished_entry_is_a_run_that_loads_and_keeps_the_laws(tmp_path):
+    (row,) = raced([recall("gru")], tmp_path)
+    folder = tmp_path / row["run"]
+    job = job_of(folder)
+    assert parameters(job.load(folder).model) == row["params"]
+    assert max(job.verify(str(folder)).values()) < 1e-10
+    assert not (folder / "checkpoints").exists()
+
+
+def test_a_row_holds_what_the_page_shows(tmp_path):
+    rows = raced([recall("rnn"), texts(tmp_path / "a.txt", "ngram", "rnn")], tmp_path / "out")
+    memory, counted, text = rows
+    for row in rows:
+        assert {"heat", "rung", "entry", "card", "learning", "sample", "gradient", "costs", "search"} <= set(row)
+        assert row["unfair"] == []
+        assert "error" not in row
+        assert set(row["card"]) >= {"name", "state", "update", "read", "grows", "fast"}
+        assert [cost["length"] for cost in row["costs"]] == [64, 256, 1024, 4096]
+    assert memory["metric"]["name"] == "accuracy"
+    assert memory["metric"]["value"] == memory["accuracy"]
+    assert [point[0] for point in memory["learning"]] == [1, 2, 3, 4, 5, 6]
+    assert memory["learning"][-1][3] == pytest.approx(1 - memory["curve"][-1][1])
+    steps = len(memory["gradient"]["norm"])  # up to the last question
+    assert memory["gradient"]["distance"] == list(range(steps))
+    assert 4 < steps <= 8
+    assert memory["gradient"]["norm"][0] > 0
+    assert counted["gradient"] is None
+    assert counted["entries"] > 0
+    assert text["sample"]["text"].startswith(text["sample"]["prompt"])
+    assert len(text["sample"]["text"]) > len(text["sample"]["prompt"])
+    assert len(text["by_position"]) == 12
+
+
+def test_race_json_says_what_was_asked(tmp_path):
+    raced([recall("rnn")], tmp_path)
+    about = json.loads((tmp_path / "race.json").read_text())
+    (heat,) = about["heats"]
+    assert about["schema"] == 1
+    assert heat["metric"] == {"name": "accuracy", "label": "share recalled", "better": "higher", "unit": "share"}
+    assert heat["terms"]["steps"] == heat["terms"]["budget"] == 6
+    assert (heat["terms"]["params"], heat["terms"]["batch"], heat["terms"]["equal"]) == (1_500, 4, "params")
+    assert heat["ladder"] is None
+    assert heat["rungs"] is None
+    assert any("Without learning: 16.7% right by chance" in note for note in heat["notes"])  # 6 values to choose from
+
+
+# ---------------------------------------------------------------------------------------------------- equal terms
+
+
+@pytest.mark.parametrize("name", DEFAULT)
+def test_every_model_of_a_built_in_heat_has_the_parameters_of_the_others(name):
+    heat = HEATS[name]
+    seen = set()
+    for climber in heat.climbers():
+        one = entries.Entry(heat=heat, terms=Terms(), climber=climber, seed=0, folder=Path("nowhere"))
+        settings = entries.configure(one)
+        data = heat.job.read(settings.data, None)
+        resolved = heat.job.resolve(settings, data, heat.params)
+        count = parameters(heat.job.build(resolved.model, heat.job.keep(data)))
+        assert abs(count / heat.params - 1) < fairness.SLACK, (climber.label, count)
+        seen.add((settings.task.batch, settings.train.steps, data.fingerprint))
+    assert len(seen) == 1
+
+
+def test_an_n_gram_counts_as_many_tokens_as_networks_read(tmp_path):
+    counted, trained = raced([texts(tmp_path / "a.txt", "ngram", "rnn")], tmp_path / "out")
+    assert counted["tokens"] == trained["tokens"] == 6 * 4 * 12
+
+
+@pytest.mark.parametrize(("equal", "budget"), [("tokens", 40.0), ("flops", 1e7), ("seconds", 0.05)])
+def test_a_budget_ends_every_entry(tmp_path, equal, budget):
+    """Spent within one step: a step more would have gone beyond by more than a step's worth."""
+    rows = raced([recall("rnn", "mlp")], tmp_path, Terms(search=0, equal=equal, budget=budget))
+    for row in rows:
+        spent = row[equal]
+        steps = row["curve"][-1][0]
+        assert spent >= budget
+        assert spent * (steps - 1) / steps < budget or equal == "seconds"
+        assert row["settings"]["train"]["schedule"] == "constant"
+
+
+def test_a_budget_must_be_named():
+    with pytest.raises(SettingError, match="--equal flops: expected --budget"):
+        Terms(equal="flops")
+    with pytest.raises(SettingError, match="--equal: expected one of params, tokens, flops, seconds, found 'time'"):
+        Terms(equal="time", budget=3)
+
+
+def test_a_setting_reaches_those_who_have_it():
+    heat = recall("rnn", "ttt-linear")
+    assert accepted(heat, "ttt-linear", {"mini_batch": "4", "batch": "8"}) == {"mini_batch": "4", "batch": "8"}
+    assert accepted(heat, "rnn", {"mini_batch": "4", "batch": "8"}) == {"batch": "8"}
+    with pytest.raises(SettingError, match="did you mean 'mini_batch'"):
+        Terms(settings={"mini_bath": "4"}).of(heat)
+    with pytest.raises(SettingError, match="--params: expected a heat with one size for all"):
+        Terms(params=100).of(LADDERS["attention"])
+    with pytest.raises(ContractError, match="did you mean 'lstm'"):
+        chosen(heat, ["lstmm"])
+
+
+def test_data_of_the_users_own_are_measured_as_is_usual_there():
+    heat = HEATS["translation"]
+    assert Terms().of(heat).metric.name == "exact"
+    assert Terms(data={"data": ("some",)}).of(heat).metric.name == "bleu"
+
+
+def mark(rows, name):
+    return [row["entry"] for row in rows if name in row["unfair"]]
+
+
+def test_unfair_rows_are_marked_by_name():
+    def row(entry, params=100, entries=None, **fair):
+        own = {"data": "d", "tokenizer": "bytes", "batch": 8} | fair
+        return {"entry": entry, "params": params, "entries": entries, "fair": own, "unfair": []}
+
+    rows = [
+        row("a"),
+        row("b"),
+        row("c", params=126),
+        row("d", tokenizer="chars"),
+        row("e", batch=4, data="another"),
+        row("f", params=0, entries=900),
+        {"entry": "g", "error": "out of memory", "unfair": ["memory"]},
+    ]
+    heat = recall(params=100)
+    for _ in range(2):  # judged again nothing changes
+        fairness.judge(rows, heat)
+        assert [mark(rows, name) for name in ("size", "tokenizer", "batch", "data", "memory")] == [
+            ["c"],
+            ["d"],
+            ["e"],
+            ["e"],
+            ["g"],
+        ]
+
+
+def test_a_row_of_other_data_is_marked_when_a_race_goes_on(tmp_path):
+    path, out = tmp_path / "a.txt", tmp_path / "out"
+    raced([texts(path, "rnn", "gru")], out)
+    heat = texts(path, "rnn", "gru", "mlp")
+    path.write_text(prose(1300, seed=1))
+    rows = raced([heat], out)
+    assert mark(rows, "data") == ["mlp"]
+    assert "unfair" in tell.table(heat, rows)[0]
+
+
+# ----------------------------------------------------------------------------------------- stopped, failed, gone on
+
+
+def test_a_race_goes_on_with_what_it_lacks(tmp_path, monkeypatch):
+    raced([recall("rnn")], tmp_path)
+    before = (tmp_path / "runs" / "recall-rnn-0" / "model.safetensors").stat().st_mtime_ns
+    rows = raced([recall("rnn", "mlp")], tmp_path)
+    assert [row["entry"] for row in rows] == ["rnn", "mlp"]
+    assert (tmp_path / "runs" / "recall-rnn-0" / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_race_on_other_terms_is_refused(tmp_path):
+    raced([recall("rnn")], tmp_path)
+    with pytest.raises(ValueError, match="same terms to go on with, found one with steps 6, budget 6; use"):
+        raced([recall("rnn", steps=7)], tmp_path)
+    with pytest.raises(ValueError, match="expected a race with the heats text, found recall"):
+        raced([texts(tmp_path / "a.txt", "rnn")], tmp_path)
+
+
+def test_an_entry_that_fails_is_a_row_and_the_others_go_on(tmp_path):
+    heat = recall("rnn", "transformer", settings=SMALL | {"heads": "3"}, params=40)  # too few for any transformer
+    rows = raced([heat], tmp_path)
+    failed = {row["entry"]: row.get("error") for row in rows}
+    assert "params: expected at least" in failed["transformer"]
+    again = raced([replace(heat, params=40)], tmp_path)
+    assert len(again) == len(rows)
+    notes = json.loads((tmp_path / "race.json").read_text())["heats"][0]["notes"]
+    assert any("transformer, seed 0, failed: params" in note for note in notes)
+
+
+def test_data_that_are_not_there_are_told_before_anything_runs(tmp_path):
+    heat = replace(HEATS["text"], models=("rnn",), data={"data": (str(tmp_path / "none.txt"),), "tokenizer": "chars"})
+    with pytest.raises((ValueError, OSError), match=r"none\.txt"):
+        raced([heat], tmp_path / "out")
+    assert not (tmp_path / "out" / "results.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "marked"),
+    [
+        ("step 3: out of memory on cuda (…); lower --batch", ["memory"]),
+        ("DefaultCPUAllocator: can't allocate memory", ["memory"]),
+        ("soft-align: expected a memory, found none", []),
+    ],
+)
+def test_a_run_without_room_is_marked(error, marked):
+    heat = recall("rnn")
+    one = entries.Entry(heat=heat, terms=Terms(), climber=heat.climbers()[0], seed=0, folder=Path("nowhere"))
+    assert entries.failed(one, error)["unfair"] == marked
+
+
+def test_a_stopped_race_says_how_to_go_on_and_does(tmp_path, monkeypatch):
+    real, calls = entries.train, []
+
+    def train(entry):
+        calls.append(entry.climber.label)
+        if calls == ["mlp", "rnn"]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(entry)
+
+    monkeypatch.setattr(entries, "train", train)
+    heat = recall("rnn", "mlp")
+    with pytest.raises(run.Stopped, match="stopped with 1 of 2 entries done and kept; go on with the same command"):
+        raced([heat], tmp_path / "stopped")
+    assert [row["entry"] for row in rows_of(tmp_path / "stopped")] == ["mlp"]
+    monkeypatch.undo()
+    raced([heat], tmp_path / "stopped")
+    raced([heat], tmp_path / "whole")
+    assert rows_of(tmp_path / "stopped") == rows_of(tmp_path / "whole")
+
+
+def die(number):
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 10 * number
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_takes_no_other_with_it():
+    found = {task.number: answer for task, answer in together([Task(i, die, i) for i in range(3)], jobs=2)}
+    assert (found[0], found[2]) == (0, 20)
+    assert isinstance(found[1], Died)
+    assert "signal 9; out of memory, most likely" in found[1].reason
+
+
+# --------------------------------------------------------------------------------------------------------- rates
+
+
+def test_the_grid_is_one_for_all_and_evenly_spread():
+    assert entries.grid(1) == [3e-3]
+    assert entries.grid(3) == [1e-3, 3e-3, 1e-2]
+    assert entries.grid(5) == [3e-4, 1e-3, 3e-3, 1e-2, 3e-2]
+
+
+def test_only_committed_rates_are_called_so():
+    heat = HEATS["recall"]
+    climber = heat.climbers()[0]
+    rate = rates.rate_of(heat, climber)
+    told = [tell.notes(heat, standing(climber.label, 0.5, settings={"train": {"lr": lr}})) for lr in (rate, 2 * rate)]
+    assert [any("are committed" in note for note in notes) for notes in told] == [True, False]
+
+
+def test_a_search_takes_the_best_of_its_rates_and_counts_its_cost(tmp_path):
+    rows = raced([recall("rnn", steps=9)], tmp_path, Terms(search=3, seeds=2))
+    first, second = (row["search"] for row in rows)
+    assert first == second  # one search for all seeds
+    assert [trial["rate"] for trial in first["tried"]] == [1e-3, 3e-3, 1e-2]
+    best = min(first["tried"], key=lambda trial: trial["value"])
+    assert first["lr"] == best["rate"] == rows[0]["settings"]["train"]["lr"]
+    assert first["tokens"] == sum(trial["tokens"] for trial in first["tried"]) == rows[0]["tokens"]  # three thirds
+    assert not any((tmp_path / "search").glob("*"))
+
+
+def test_a_rate_that_does_not_last_is_not_taken():
+    answers = [{"rate": 1e-3, "value": 2.0, "seconds": 1.0, "tokens": 5, "flops": 1.0}]
+    answers.append({"rate": 1e-2, "value": None, "seconds": 2.0, "tokens": 3, "flops": None})
+    assert search._best(answers, 0.5) == {
+        "lr": 1e-3, "share": 0.5, "tried": answers, "seconds": 3.0, "tokens": 8, "flops": 1.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEFAULT)
+def test_built_in_heats_have_committed_rates_out_of_what_was_tried(name):
+    heat = HEATS[name]
+    own = rates.committed()[name]
+    for climber in heat.climbers():
+        if climber.model not in heat.job.counted:
+            rate = rates.rate_of(heat, climber)
+            tried = {float(key): value for key, value in own["tried"][climber.label].items() if value is not None}
+            assert rate == min(tried, key=lambda key: tried[key]), climber.label
+    assert rates.how(heat)
+
+
+# ------------------------------------------------------------------------------------------------------- ladders
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_each_rung_is_one_change(name):
+    heat = LADDERS[name]
+    for before, rung in zip(heat.rungs, heat.rungs[1:], strict=False):
+        assert (before.model != rung.model) + len(rung.settings) == 1, rung.name
+    gathered = heat.climbers()[-1].settings
+    assert set(gathered) == {key for rung in heat.rungs for key in rung.settings}
+
+
+def test_a_rung_that_sees_the_future_is_judged_by_how_it_writes(tmp_path):
+    """Its loss with the whole window in view must not win; for rungs with a mask both figures are one."""
+    ladder = LADDERS["attention"]
+    short = {"steps": 150, "params": None, "step_by_step": True, "metric": ladder.metric, "rungs": ladder.rungs[-2:]}
+    heat = texts(tmp_path / "a.txt", **short)
+    heat = replace(heat, settings=heat.settings | {"width": "16", "heads": "2", "batch": "16", "lr": "1e-2"})
+    causal, blind = raced([heat], tmp_path / "out")
+    assert causal["step_by_step"] == pytest.approx(causal["all_at_once"], rel=1e-5)
+    assert causal["metric"]["value"] == causal["step_by_step"]
+    assert blind["all_at_once"] < causal["all_at_once"] - 0.1
+    assert blind["step_by_step"] > causal["step_by_step"]
+    (note,) = [note for note in tell.notes(heat, [causal, blind]) if "in view" in note]
+    assert f"{blind['step_by_step']:.3f} one token at a time" in note
+    assert tell.verdict(heat, [causal, blind]).startswith("feed-forward, residual won")
+
+
+# -------------------------------------------------------------------------------------------------- table and words
+
+
+def standing(label, *values, **more):
+    usual = {"model": label, "params": 10, "entries": None, "tokens": 2_000, "flops": 3e9, "seconds": 1.0}
+    usual |= {"state_bytes": 64, "unfair": [], "heat": "recall", "baselines": {}, "entry": label}
+    usual |= {"data": "some", "settings": {"train": {"lr": 1.0}}}
+    return [usual | more | {"seed": seed, "metric": {"value": value}} for seed, value in enumerate(values)]
+
+
+def test_the_verdict_says_by_how_much_and_whether_seeds_could_have_done_it():
+    heat = recall()
+    told = tell.verdict(heat, standing("a", 0.9, 0.8) + standing("b", 0.5, 0.7))
+    assert told.startswith("a won: share recalled 85.0 %, 25.0 points ahead of b (60.0 %).")
+    assert "outside the seeds' range" in told
+    assert "overlap" in tell.verdict(heat, standing("a", 0.9, 0.6) + standing("b", 0.5, 0.7))
+    assert "One seed each" in tell.verdict(heat, standing("a", 0.9) + standing("b", 0.5))
+    level = tell.verdict(heat, standing("a", 0.999) + standing("b", 1.0) + standing("c", 0.2))
+    assert level.startswith("b and a are level: share recalled 100.0 %; next is c with 20.0 %.")
+    assert tell.verdict(heat, []) == "No entry finished."
+
+
+def test_where_less_is_better_the_least_wins():
+    heat = recall(metric=Metric(name="nats", place=("metric", "value"), label="nats"))
+    assert tell.verdict(heat, standing("a", 2.5) + standing("b", 2.0)).startswith("b won: nats 2.000, 0.500 ahead of a")
+
+
+def test_the_table_stands_by_rank_with_the_range_of_seeds_and_failures_last():
+    broken = {"entry": "c", "heat": "recall", "error": "no", "unfair": []}
+    rows = [*standing("a", 0.2, 0.4), *standing("b", 0.9), broken]
+    columns, lines = tell.table(recall(), rows)
+    assert [line[:3] for line in lines] == [
+        ["1", "b", "90.0 %"],
+        ["2", "a", "30.0 % (20.0 % to 40.0 %)"],
+        ["–", "c", "failed"],
+    ]
+    assert columns[2] == "share recalled"
+    assert lines[0][3:] == ["10", "2.0 k", "3.0 G", "1.0", "64"]
+    assert all(len(line) == len(columns) for line in lines)
+
+
+def test_a_ladder_stands_rung_by_rung_with_what_each_bought():
+    rungs = tuple(Rung(name=name, model="rnn", change="") for name in ("low", "high"))
+    columns, lines = tell.table(recall(rungs=rungs), standing("high", 0.9) + standing("low", 0.25))
+    assert [line[:4] for line in lines] == [["2", "low", "25.0 %", "–"], ["1", "high", "90.0 %", "+65.0 points"]]
+    assert columns[1] == "rung"
+
+
+def test_it_says_where_counting_stands():
+    heat = recall(metric=Metric(name="nats", place=("metric", "value"), label="nats"))
+    counted = standing("ngram", 2.2, entries=5)
+    (note, *_) = tell.notes(heat, counted + standing("rnn", 2.0) + standing("gru", 2.5))
+    assert note == "ngram, which only counts, read 2.0 k tokens and is ahead of gru at this small budget."
+    assert "behind every network" in tell.notes(heat, counted + standing("rnn", 2.0))[0]
+
+
+# ------------------------------------------------------------------------------------------------------ every task
+
+
+@pytest.mark.parametrize("task", HEATS)
+def test_every_task_that_can_be_trained_can_be_raced(task):
+    assert task in JOBS
+    heat = HEATS[task]
+    assert set(heat.models) <= set(heat.job.models)
+    assert batch_of(heat)
+    assert isinstance(heat, Heat)
+
+
+def test_there_is_a_heat_for_every_task():
+    assert set(HEATS) == set(JOBS)
+
+
+OTHERS = {
+    "copy": {"distance": "4", "load": "2"},
+    "adding": {"length": "10"},
+    "parity": {"length": "6"},
+    "gap": {"distance": "8"},
+    "series": {"lookback": "12", "horizon": "2"},
+    "ratings": {"users": "20", "items": "20", "ratings": "200"},
+    "translation": {"count": "200", "highest": "999"},
+    "captions": {"count": "64", "pixels": "32"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", OTHERS)
+def test_a_race_of_any_task_leaves_rows_with_its_metric(tmp_path, task):
+    heat = HEATS[task]
+    few = heat.models[-1:] if task != "series" else ("ar", "gru")
+    terms = Terms(search=0, budget=3, settings=OTHERS[task])
+    rows = raced([replace(heat, models=few)], tmp_path, terms, progress=Progress(quiet=True))
+    for row in rows:
+        assert "error" not in row, row
+        assert row["metric"]["name"] == heat.metric.name
+        assert row["metric"]["value"] == heat.metric.of(row)
+        assert row["seconds"] is not None
+        json.dumps(row, allow_nan=False)
+
+
+# --------------------------------------------------------------------------------------------------- command line
+
+
+def test_the_command_prints_the_table_the_winner_and_where_all_is(tmp_path):
+    out = tmp_path / "race"
+    flags = [f"--set={name}={value}" for name, value in SMALL.items()]
+    words = ["race", "recall", "--models", "rnn,mlp", "--budget", "4", "--params", "1500", "--search", "0"]
+    words += ["--jobs", "1", "--device", "cpu"]
+    done = CliRunner().invoke(app, [*words, "--out", str(out), *flags])
+    assert done.exit_code == 0, done.output
+    assert "share recalled" in done.output
+    assert "One seed each" in done.output
+    assert f"{out}/results.jsonl" in done.output.replace("\n", "")
+    page = out / "report.html"
+    assert page.is_file()
+    page.unlink()
+    assert CliRunner().invoke(app, ["report", str(out)]).exit_code == 0
+    assert page.is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["race", "recal"], "did you mean 'recall'"),
+        (["race", "--ladder", "attentoin"], "did you mean 'attention'"),
+        (["race", "text", "--ladder", "state"], "a ladder names its own"),
+        (["race", "recall", "--models", "ngram"], "expected a model out of"),
+        (["report", "nowhere"], "expected the folder of a race"),
+    ],
+)
+def test_errors_are_one_line(words, told):
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, ValueError)
+    assert told in str(done.exception)
+    assert "\n" not in str(done.exception)
