@@ -1,21 +1,32 @@
 """The pages are true: their code runs and prints what they show, their table is the code's, their links lead somewhere.
 
 Every ```python block of a page runs, in order, in one namespace; what it prints stands in the ```text block that
-follows it. A block marked ```python no-run only has to compile.
+follows it. A block marked ```python no-run only has to compile. Every command of a ```sh block is one that the command
+line takes. What the page of a layer quotes (its card, its options, the ids of claims) is what the code says.
 """
 
 import contextlib
 import io
 import re
+import shlex
 import sys
 import textwrap
 import types
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from recollect.layers import lineage
+from recollect import claims
+from recollect.cli import app
+from recollect.layers import LINEAGE, card, lineage, tcn
+from recollect.models import language, ngram, seq2seq
+from recollect.train import text as text_job
+from recollect.train.job import Job, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -160,3 +171,177 @@ def test_a_link_that_leads_nowhere_is_caught(tmp_path):
     )
     page.write_text(text)
     assert broken_links(text, page) == ["gone.md", "page.md#two-calls", "picture.svg", "lost.md"]
+
+
+# Commands
+
+LAUNCHER = ("check", "test", "bench")  # commands of the script in a checkout, not of the package
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of every `./recollect …` in the ```sh blocks of a page, up to a pipe or a file."""
+    found = []
+    for fence in FENCE.finditer(text):
+        for line in fence["body"].splitlines() if fence["kind"].strip() == "sh" else ():
+            _, called, rest = line.partition("./recollect ")
+            words = shlex.split(rest, comments=True)
+            end = next((i for i, word in enumerate(words) if word in ("|", "<", ">")), len(words))
+            if called and words[0] not in LAUNCHER:
+                found.append(words[:end])
+    return found
+
+
+class AcceptedError(Exception):
+    """Raised where a training would begin."""
+
+
+@pytest.fixture
+def settle(monkeypatch):
+    """A function that takes the words of a command as far as they can be taken without doing it; the run of a train."""
+
+    def begin(*given: Any, **_: Any) -> None:
+        raise AcceptedError(*(part for part in given if isinstance(part, Run)))
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(Job, "train", begin)
+    monkeypatch.setattr(Job, "resume", begin)
+    monkeypatch.setattr(text_job, "mix", begin)
+
+    def settle(words: list[str]) -> Any:
+        if words[0] != "train":
+            group: Any = typer.main.get_command(app)
+            group.commands[words[0]].make_context(words[0], list(words[1:]))
+            return None
+        done = CliRunner().invoke(app, words)
+        assert isinstance(done.exception, AcceptedError), f"{words}: {done.exception} {done.output}"
+        return next(iter(done.exception.args), None)
+
+    return settle
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page.read_text("utf-8"))], ids=by_name)
+def test_every_command_of_a_page_is_one_that_the_command_line_takes(page, settle):
+    for words in commands(page.read_text("utf-8")):
+        settle(words)
+
+
+@pytest.mark.parametrize(
+    "line", ["train text --set wdith=8", "train text --stpes 9", "train txt", "train text --model x"]
+)
+def test_a_command_that_is_none_is_caught(line, settle):
+    with pytest.raises(AssertionError, match=r"train"):
+        settle(commands(f"```sh\necho | ./recollect {line} > out  # comment\n```\n")[0])
+
+
+# Pages of layers
+
+MODELS = {"ngram": ngram, "language-model": language, "seq2seq": seq2seq}
+CARD = ("STATE", "UPDATE", "READ")
+ROW = re.compile(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \| ([^|]+) \|$", re.M)
+
+
+def layer_page(name: str) -> str:
+    return (ROOT / "docs" / "layers" / f"{name}.md").read_text("utf-8")
+
+
+def quoted(text: str) -> dict[str, str]:
+    """STATE, UPDATE and READ from an indented block of a page."""
+    found: dict[str, str] = {}
+    current = None
+    for line in text.splitlines():
+        head, _, rest = line.strip().partition(" ")
+        if line.startswith("    ") and head in CARD:
+            current, found[head] = head, rest.strip()
+        elif current and line.startswith(" " * 12):
+            found[current] += " " + line.strip()
+        else:
+            current = None
+    return found
+
+
+def options(name: str) -> dict[str, tuple[str, str]]:
+    """For each option in the table of a page: its default, and how a command line sets it."""
+    _, _, section = layer_page(name).partition("## Options\n")
+    return {option: (default, command) for option, default, command in ROW.findall(section.split("\n## ")[0])}
+
+
+@pytest.mark.parametrize("name", LINEAGE)
+def test_the_page_of_a_layer_quotes_its_card(name):
+    assert quoted(layer_page(name)) == {head: getattr(card(name), head.lower()) for head in CARD}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_page_of_a_model_quotes_its_docstring(name):
+    assert quoted(layer_page(name)) == quoted(textwrap.indent(MODELS[name].__doc__ or "", "    "))
+
+
+@pytest.mark.parametrize("name", [*LINEAGE, "ngram"])
+def test_the_page_of_a_layer_has_all_options_with_their_defaults(name):
+    config = LINEAGE.get(name, ngram.Config)
+    theirs = {field.name: str(field.default).lower() for field in fields(config) if field.default is not MISSING}
+    assert {option: default for option, (default, _) in options(name).items()} == theirs
+
+
+def inside(config: Any) -> Iterator[Any]:
+    """A config and all those that it holds."""
+    yield config
+    for value in (getattr(config, field.name) for field in fields(config)):
+        for part in value if isinstance(value, tuple) else (value,):
+            if is_dataclass(part):
+                yield from inside(part)
+
+
+def layers_of(run: Run) -> Any:
+    """The layers of a language model or of a translator's decoder."""
+    settings = dict(run.model)
+    if (model := settings.pop("name")) in language.KINDS and isinstance(run.data, text_job.DataConfig):
+        return language.Config(vocab=9, model=model, **settings).body()
+    return seq2seq.Config(source=9, target=9, model=model, **settings).decoder(memory_dim=8)
+
+
+@pytest.mark.parametrize("name", LINEAGE)
+def test_the_flag_of_an_option_reaches_the_layer(name, settle):
+    wanted = tcn.Config if name == "conv" else LINEAGE[name]
+    train = next(words for words in commands(layer_page(name)) if {*words} & {"text", "translation"})
+    told = {option: command.strip("`") for option, (_, command) in options(name).items() if command != "–"}
+    assert told
+    for option, command in told.items():
+        words = shlex.split(command)
+        run = settle(["train", train[1], "--model", train[train.index("--model") + 1], *words])
+        layer = next(config for config in inside(layers_of(run)) if type(config) is wanted)
+        assert str(getattr(layer, option)).lower() == words[1].rpartition("=")[2], f"{name}: {command}"
+
+
+@pytest.mark.parametrize("name", [*LINEAGE, *MODELS])
+def test_the_claims_that_a_page_names_exist(name):
+    sentences = re.findall(r"\b[Cc]laims?\b[^.]*", FENCE.sub("", layer_page(name)))
+    ids = {found for sentence in sentences for found in re.findall(r"`([a-z-]+)`", sentence)}
+    assert ids
+    assert ids <= set(claims.names())
+
+
+def test_the_map_leads_to_every_page():
+    text = (ROOT / "docs" / "index.md").read_text("utf-8")
+    linked = {(ROOT / "docs" / link["to"]).resolve() for link in LINK.finditer(text) if link["to"]}
+    pages = {page for page in PAGES if page.parent != ROOT} - {ROOT / "docs" / "index.md"}
+    assert sorted(map(by_name, pages - linked)) == []
+
+
+# The README in two languages
+
+
+def code(name: str) -> list[tuple[str, str]]:
+    """Kind and text of every block of a page, without comments."""
+    text = (ROOT / name).read_text("utf-8")
+    return [(fence["kind"], re.sub(r" *#.*", "", fence["body"])) for fence in FENCE.finditer(text)]
+
+
+def formulas(name: str) -> list[tuple[str, list[str]]]:
+    """Each row of the lineage's table: its name, and the signs of its formulas."""
+    table = (ROOT / name).read_text("utf-8").split("<!-- lineage -->\n")[1].split("<!-- /lineage -->")[0]
+    return [(row.split("|")[1], re.findall(r"[←Σσφηρ∇ℓ‖½τᵀ=·+−/]", row)) for row in table.splitlines()[2:]]
+
+
+def test_the_readme_says_the_same_in_both_languages():
+    assert code("README.zh-CN.md") == code("README.md")
+    assert formulas("README.zh-CN.md") == formulas("README.md")
