@@ -77,10 +77,8 @@ def judge(found: Mapping[str, Sequence[float]]) -> tuple[Verdict, str]:
     if len(below) == len(fixed):
         return Verdict.HOLDS, "no fixed state of as many bytes recalls as much"
     if below:
-        return (
-            Verdict.LIMITS,
-            f"{', '.join(below)} does not; {', '.join(m for m in fixed if m not in below)} comes near",
-        )
+        rest = ", ".join(model for model in fixed if model not in below)
+        return Verdict.LIMITS, f"less is recalled by {', '.join(below)}; that is not shown of {rest}"
     if len(equal) == len(fixed):
         return Verdict.FAILS, "every fixed state of as many bytes recalls as much at this load"
     return Verdict.UNDECIDED, "the seeds overlap"
