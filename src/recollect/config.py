@@ -42,12 +42,12 @@ def split(pairs: Iterable[str]) -> dict[str, str]:
 def parse(name: str, text: str, hint: Any) -> Any:
     """The value that `text` spells for a setting of type `hint`."""
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    choices = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
+    if text in choices:  # "none" may be one of them
+        return text
     if text.lower() == "none" and type(None) in options:
         return None
-    choices = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
     if choices:
-        if text in choices:
-            return text
         close = difflib.get_close_matches(text, choices, n=1)
         hint_text = f"; did you mean {close[0]!r}?" if close else ""
         raise SettingError(f"{name}: expected one of {', '.join(choices)}, found {text!r}{hint_text}")

@@ -227,7 +227,7 @@ CONFIGS = {
     "a list": b"[]",
     "a number": b"7",
     "of something else": json.dumps({"model_type": "gpt2", "n_layer": 12}).encode(),
-    "without a model": json.dumps({"format": "recollect-run", "version": 1, "task": "text"}).encode(),
+    "without a model": json.dumps({"format": "recollect-run", "version": 2, "task": "text"}).encode(),
 }
 
 

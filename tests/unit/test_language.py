@@ -1,6 +1,7 @@
 """Language models of every kind: the laws of the contract, what dropout touches, parameters by hand, mixtures."""
 
 import math
+from typing import get_type_hints
 
 import pytest
 import torch
@@ -317,3 +318,19 @@ def test_a_mixture_has_the_state_and_the_cost_of_both():
     model = Mixture(first, second)
     assert model.cost(2, 5).state_bytes == first.cost(2, 5).state_bytes + second.cost(2, 5).state_bytes
     assert model.cost(2, 5).flops == second.cost(2, 5).flops > 0
+
+
+def test_none_is_a_choice_where_it_is_one():
+    """`positions=none` means no positions; only where none is no choice does it leave the choice to the model."""
+    from recollect.config import parse
+
+    assert parse("positions", "none", get_type_hints(language.Config)["positions"]) == "none"
+    assert parse("hidden", "none", get_type_hints(language.Config)["hidden"]) is None
+
+
+@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru", "transformer"])
+@pytest.mark.parametrize("bias", [None, False, True])
+def test_a_bias_that_is_named_reaches_the_layers(kind, bias):
+    model = language.Config(vocab=7, model=kind, width=8, heads=2, layers=1, bias=bias).build()
+    found = any("bias" in name for name, _ in model.body.named_parameters() if "norm" not in name.lower())
+    assert found == (kind != "transformer" if bias is None else bias)

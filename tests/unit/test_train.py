@@ -674,8 +674,8 @@ def test_two_cannot_train_in_one_folder(book, tmp_path):
 def test_a_run_of_another_version_is_refused(book, tmp_path):
     JOB.train(tiny.configure(book, steps=3), str(tmp_path / "run"))
     folder = RunFolder(tmp_path / "run")
-    folder.write_json("config.json", folder.config() | {"version": 2})
-    with pytest.raises(RunError, match="version 1, found 2"):
+    folder.write_json("config.json", folder.config() | {"version": 3})
+    with pytest.raises(RunError, match="version 2, found 3"):
         JOB.load(tmp_path / "run")
 
 

@@ -51,7 +51,8 @@ KINDS: dict[str, Kind] = {
 class BodyConfig:
     """`layer` holds settings of the model's own layer, such as score or window; None leaves a choice to the model.
 
-    `variational` keeps one dropout mask for a chunk.
+    `variational` keeps one dropout mask for a chunk. `bias` where it is None: as each layer has it, and none in a
+    Transformer and its feed-forward networks.
     """
 
     model: ModelName = "transformer"
@@ -66,7 +67,7 @@ class BodyConfig:
     order: Literal["pre", "post"] = "pre"
     positions: PositionName | None = None
     max_positions: int = 1024
-    bias: bool = False
+    bias: bool | None = None
     dropout: float = 0.0
     input_dropout: float | None = None
     output_dropout: float | None = None
@@ -114,7 +115,9 @@ class BodyConfig:
         if dim != self.width:
             raise ContractError(f"model: residual blocks keep one width, found input {dim} and width {self.width}")
         parts: list[Any] = []
-        feed = mlp.Config(dim=dim, hidden=self.hidden, activation=self.activation, bias=self.bias, dropout=self.dropout)
+        feed = mlp.Config(
+            dim=dim, hidden=self.hidden, activation=self.activation, bias=bool(self.bias), dropout=self.dropout
+        )
         for level in range(self.layers):
             for layer in (self._layer(level, dim, dim, places), feed if self.feed else None):
                 if layer is not None:
@@ -150,7 +153,9 @@ class BodyConfig:
             settings["dilation"] = 2**level
             settings["dropout"] = self.dropout
         if self.model == "transformer":
-            settings |= {"bias": self.bias, "dropout": self.dropout}
+            settings |= {"bias": False, "dropout": self.dropout}
+        if self.bias is not None and "bias" in names:
+            settings["bias"] = self.bias
         return config(dim=dim, width=width, **settings | self.layer)  # type: ignore[call-arg]
 
     def sized(self, params: int, what: str) -> Self:

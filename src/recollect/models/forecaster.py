@@ -255,7 +255,7 @@ class Glance(nn.Module):
             order=config.order,
             positions=config.positions or "learned",
             max_positions=max(config.max_positions, config.steps),
-            bias=config.bias,
+            bias=bool(config.bias),
             dropout=config.dropout,
         )
         self.read = nn.Linear(config.width, config.out) if config.out else nn.Identity()

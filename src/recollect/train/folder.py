@@ -17,7 +17,7 @@ try:
 except ImportError:  # not on Windows
     fcntl = None
 
-MAGIC, VERSION = "recollect-run", 1
+MAGIC, VERSION = "recollect-run", 2
 SHIPPED = Path(__file__).resolve().parent.parent / "demos"  # small trained runs that come with the package
 
 
