@@ -30,6 +30,7 @@ from torch.utils.checkpoint import checkpoint
 from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Memory
 from ..core.contract import Config as BaseConfig
+from . import kernels
 from .position import rotate
 
 
@@ -286,9 +287,11 @@ class Ttt(Cell[State]):
         steps = x.shape[1]
         if steps == 1:
             return self.unroll(x, state)
+        if self.has_kernel(state):
+            return self.fused(x, state)
         batch = self.config.mini_batch or steps
         offset = state.clock % batch if self.config.mini_batch else torch.zeros_like(state.clock)
-        count = 1 if self.config.mini_batch is None else -(-(steps + batch - 1) // batch)
+        count = 1 if self.config.mini_batch is None else -(-(steps + self.spare(offset)) // batch)
         grid = torch.arange(count * batch, device=x.device)
         source = grid - offset[:, None]  # B N: which step stands here
         filled = (source >= 0) & (source < steps)
@@ -321,6 +324,35 @@ class Ttt(Cell[State]):
         at = (offset[:, None] + torch.arange(steps, device=x.device))[:, None, :, None]
         y = y.gather(2, at.expand(-1, y.shape[1], -1, y.shape[3]))
         return self.merge(y, x), State(model, gathered, state.clock + steps)
+
+    def spare(self, offset: Tensor) -> int:
+        """By how much the grid is longer than the chunk: the largest offset, or where asking would wait, any."""
+        if offset.device.type == "cpu" and not torch.compiler.is_compiling():
+            return int(offset.max())
+        return (self.config.mini_batch or 1) - 1
+
+    def has_kernel(self, state: State) -> bool:
+        c = self.config
+        sizes = c.size in (16, 32, 64, 128) and c.mini_batch is not None and c.mini_batch <= 64
+        return sizes and len(state.model.weights) == 1 and kernels.can_take(state.model.weights[0])
+
+    def fused(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """What `forward` does, in a few kernels for the whole chunk; for ttt-linear."""
+        from .kernels import ttt_linear
+
+        clock = state.clock[:, None] + torch.arange(x.shape[1], device=x.device)
+        place = clock % (self.config.mini_batch or 1)
+        y, inner = ttt_linear.run(
+            self.query(x, state, place),
+            *self.see(x, state, place),
+            place[:, 0],
+            self.factors(x.device),
+            ttt_linear.Inner(*(part for model in state[:2] for (part,) in model)),
+            (self.norm_weight, self.norm_bias) if self.config.norm else None,
+            self.config.bias,
+        )
+        model = Model((inner.weight,), (inner.bias,)), Model((inner.gathered,), (inner.gathered_bias,))
+        return self.merge(y, x), State(*model, state.clock + x.shape[1])
 
     def mini_batch(
         self,

@@ -19,6 +19,7 @@ from .heat import Terms
 from .work import Died, Task, cores, together
 
 USUAL = 3  # rates that are tried where none is committed
+APART = 1000  # the seed of committed searches: no race is scored on it
 FILE = "search.json"
 Found = dict[tuple[str, str], dict[str, Any]]  # heat and label → lr, and what finding it took
 
@@ -100,7 +101,7 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
         with TemporaryDirectory() as scratch:
             out = Path(scratch)
             entries = [
-                Entry(heat=heat, terms=terms, climber=climber, seed=0, folder=folder_of(out, heat, climber, 0))
+                Entry(heat=heat, terms=terms, climber=climber, seed=APART, folder=folder_of(out, heat, climber, APART))
                 for climber in heat.climbers()
                 if climber.model not in heat.job.counted
             ]
@@ -109,8 +110,8 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
         steps = entries[0].heat.steps * share
         of = f"{heat.params:,} parameters" if heat.params else "the settings of the heat"
         content[name] = {
-            "how": f"each of {', '.join(f'{rate:g}' for rate in grid(count))} for {steps:.0f} steps at {of}, seed 0; "
-            "the lowest on validation, by the figure that chooses checkpoints",
+            "how": f"each of {', '.join(f'{rate:g}' for rate in grid(count))} for {steps:.0f} steps at {of}, "
+            f"seed {APART}; the lowest on validation, by the figure that chooses checkpoints",
             "rates": {entry.climber.label: found["/".join(entry.key[:2])]["lr"] for entry in entries},
             "tried": {
                 entry.climber.label: {
@@ -123,4 +124,4 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
 
 
 if __name__ == "__main__":
-    commit(sys.argv[1:] or ["recall", "translation", "text"], count=3, share=1.0, jobs=cores())
+    commit(sys.argv[1:] or ["recall", "translation", "text"], count=4, share=1.0, jobs=cores())
