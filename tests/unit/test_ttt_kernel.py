@@ -1,0 +1,201 @@
+"""The kernels of ttt-linear against the plain form, on a GPU or, without one, in Triton's interpreter."""
+
+import importlib
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from recollect.core import laws
+from recollect.core import state as states
+from recollect.layers import build, kernels, ttt
+from unit.oracles import randomise
+
+pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DTYPE = torch.float32 if DEVICE == "cuda" else torch.float64  # the interpreter knows float64, the GPU's form not
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "as in the authors' code": {"mini_batch": 16},
+    "as in the paper's equations": {"mini_batch": 16, "average": False},
+    "places to spare in a tile": {"mini_batch": 5},
+    "a boundary at every step": {"mini_batch": 1},
+    "wider": {"mini_batch": 32, "dim": 32, "heads": 1},
+    "no norm": {"mini_batch": 16, "norm": False},
+    "no bias": {"mini_batch": 16, "bias": False},
+    "fixed rate": {"mini_batch": 16, "learn_rate": False},
+    "a start at zero": {"mini_batch": 16, "learn_start": False},
+    "rotary": {"mini_batch": 16, "rotary": True},
+}
+
+
+@pytest.fixture(autouse=True)
+def _interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set before Triton reads it, which is when the kernels are first imported."""
+    if DEVICE == "cpu":
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
+        importlib.import_module("recollect.layers.kernels.ttt_linear")
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shape of q in each call of the kernels: a test that never came to them would prove nothing."""
+    from recollect.layers.kernels import ttt_linear
+
+    seen, run = [], ttt_linear.run
+
+    def watched(q: Tensor, *rest: Any) -> Any:
+        seen.append(tuple(q.shape))
+        return run(q, *rest)
+
+    monkeypatch.setattr(ttt_linear, "run", watched)
+    return seen
+
+
+def make(dtype: torch.dtype = DTYPE, **options: Any) -> ttt.Ttt:
+    layer = build("ttt-linear", **{"dim": 32, "heads": 2} | options).to(DEVICE, dtype)
+    randomise(layer)
+    if hasattr(layer, "place_offset"):
+        with torch.no_grad():
+            layer.place_offset.mul_(0.3)
+    return layer
+
+
+def used(layer: ttt.Ttt, seen: list[int], dtype: torch.dtype = DTYPE) -> ttt.State:
+    """A state of rows that have read so many steps, each entry of it with a gradient."""
+    rows = []
+    with torch.no_grad():
+        for count in seen:
+            state = layer.initial_state(1)
+            before = torch.randn(1, max(count, 1), layer.dim, device=DEVICE, dtype=dtype)
+            rows.append(layer.unroll(before, state)[1] if count else state)
+    return states.map(lambda t: t.clone().requires_grad_(t.is_floating_point()), states.join(rows))
+
+
+def everything(layer: ttt.Ttt, x: Tensor, state: ttt.State) -> list[Tensor]:
+    """Outputs, the state after them, and the gradients of a weighting of all that by x, parameters and the state."""
+    x = x.detach().requires_grad_()
+    y, final = layer(x, state)
+    outputs = [y, *(t for t in states.leaves(final) if t.is_floating_point())]
+    generator = torch.Generator().manual_seed(7)
+    weights = (torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in outputs)
+    total = torch.stack([(t * w).sum() for t, w in zip(outputs, weights, strict=True)]).sum()
+    inputs = [x, *layer.parameters(), *(t for t in states.leaves(state) if t.requires_grad)]
+    return outputs + list(torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True))
+
+
+def plain(layer: ttt.Ttt, x: Tensor, state: ttt.State, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "can_take", lambda tensor: False)
+        return everything(layer, x, state)
+
+
+def assert_same(found: list[Tensor], expected: list[Tensor], tolerance: float) -> None:
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        error, scale = (a - b).abs().max(), b.abs().max()
+        assert error <= tolerance * max(scale, 1e-4), f"tensor {i} of {tuple(b.shape)}: off by {error} of {scale}"
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_kernels_equal_the_plain_form_gradients_and_state_included(options, launches, monkeypatch):
+    """Rows at four places, so that a chunk begins and ends at, before and after a boundary."""
+    layer = make(**OPTIONS[options])
+    batch = layer.config.mini_batch
+    state = used(layer, [0, 1, batch - 1, batch + batch // 2])
+    x = torch.randn(4, 2 * batch + 1, layer.dim, device=DEVICE, dtype=DTYPE)
+    found = everything(layer, x, state)
+    assert len(launches) == 1
+    assert_same(found, plain(layer, x, state, monkeypatch), TOLERANCE[DTYPE])
+
+
+@pytest.mark.parametrize("steps", [2, 11, 16])
+def test_a_chunk_may_be_shorter_than_a_mini_batch(steps, launches, monkeypatch):
+    layer = make(mini_batch=16)
+    state = used(layer, [0, 5, 15])
+    x = torch.randn(3, steps, layer.dim, device=DEVICE, dtype=DTYPE)
+    assert_same(everything(layer, x, state), plain(layer, x, state, monkeypatch), TOLERANCE[DTYPE])
+    assert len(launches) == 1
+
+
+def test_a_factor_clamped_to_zero_and_a_norm_weight_of_zero_have_gradients(launches, monkeypatch):
+    """Neither is divided by."""
+    layer = make(mini_batch=4)
+    with torch.no_grad():
+        layer.place_offset[-1] = -1
+        layer.norm_weight[:, :, :3] = 0
+    state = used(layer, [0, 3])
+    x = torch.randn(2, 9, layer.dim, device=DEVICE, dtype=DTYPE)
+    assert_same(everything(layer, x, state), plain(layer, x, state, monkeypatch), TOLERANCE[DTYPE])
+    assert len(launches) == 1
+
+
+def test_the_gradients_are_those_of_finite_differences():
+    from recollect.layers.kernels import ttt_linear
+
+    if DEVICE == "cuda":
+        pytest.skip("needs float64, which the kernels have in the interpreter only")
+    size, places, offset = 16, 3, torch.tensor([2])
+    q, k, v = (torch.randn(1, 1, 5, size).double().requires_grad_() for _ in range(3))
+    rate, factors = (torch.rand(shape).double().mul(0.3).requires_grad_() for shape in ((1, 1, 5, 1), (places,)))
+    inner = [torch.randn(1, 1, n, size).double().mul(0.3).requires_grad_() for n in (size, 1, size, 1)]
+    norm = [torch.randn(1, 1, size).double().requires_grad_() for _ in range(2)]
+
+    def sequence(q, k, v, rate, factors, *rest):
+        y, after = ttt_linear.run(q, k, v, rate, offset, factors, ttt_linear.Inner(*rest[:4]), rest[4:], True)
+        return y, *after
+
+    arguments = (q, k, v, rate, factors, *inner, *norm)
+    assert torch.autograd.gradcheck(sequence, arguments, fast_mode=True, atol=1e-6)
+
+
+def test_the_laws_hold_for_the_kernels(launches):
+    layer = make(mini_batch=3).eval()
+    x = torch.randn(3, 9, layer.dim, device=DEVICE, dtype=DTYPE)
+    laws.check(layer, x)
+    assert len(launches) > 10
+
+
+def test_autocast_narrows_the_products_and_nothing_else(launches, monkeypatch):
+    layer = make(torch.float32, mini_batch=16)
+    state = used(layer, [0, 5], torch.float32)
+    x = torch.randn(2, 35, layer.dim, device=DEVICE)
+    exact = everything(layer, x, state)
+    with torch.autocast(DEVICE, torch.bfloat16):
+        found = everything(layer, x, state)
+        expected = plain(layer, x, state, monkeypatch)
+    assert len(launches) == 2
+    assert [t.dtype for t in found] == [t.dtype for t in expected]
+    for a, b, c in zip(found, expected, exact, strict=True):
+        assert a.isfinite().all()
+        scale = max(c.abs().max(), 1e-4)
+        ours, theirs = (a - c).abs().max() / scale, (b - c).abs().max() / scale
+        assert ours <= 2 * theirs + 0.01  # no further from the truth than the plain form under autocast
+    assert any((a - c).abs().max() > 1e-4 for a, c in zip(found, exact, strict=True))  # and yet narrowed
+
+
+def test_two_passes_give_the_same_bits():
+    layer = make(mini_batch=16)
+    state = used(layer, [0, 5])
+    x = torch.randn(2, 20, layer.dim, device=DEVICE, dtype=DTYPE)
+    for a, b in zip(everything(layer, x, state), everything(layer, x, state), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"name": "ttt-mlp"}, {"heads": 4}, {"mini_batch": 80}, {"mini_batch": None, "average": False}],
+    ids=str,
+)
+def test_other_sizes_and_inner_models_take_the_plain_form(options, launches):
+    options = {"name": "ttt-linear", "dim": 32, "heads": 2, "mini_batch": 4} | options
+    layer = build(options.pop("name"), **options).to(DEVICE)
+    layer(torch.randn(2, 5, 32, device=DEVICE), layer.initial_state(2))
+    assert not launches
+
+
+def test_without_a_gpu_or_the_interpreter_the_plain_form_is_taken(launches, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    layer = build("ttt-linear", dim=32, heads=2)
+    layer(torch.randn(2, 5, 32), layer.initial_state(2))
+    assert not launches
