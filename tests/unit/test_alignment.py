@@ -19,7 +19,7 @@ from recollect.measure import influence
 from recollect.measure.alignment import align
 from recollect.models import seq2seq
 from recollect.report import alignment as drawing
-from recollect.report import figure
+from recollect.report.drawing import figure
 
 TEXT = "the cat sees a dog\n"
 SOURCE = Side(Preparation("en"), Words.train([TEXT]))

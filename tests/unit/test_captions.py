@@ -21,8 +21,8 @@ from recollect.decode import beam
 from recollect.measure import gaze as gazes
 from recollect.models import captioner, seq2seq, vision
 from recollect.models.size import parameters
-from recollect.report import figure
 from recollect.report import gaze as drawing
+from recollect.report.drawing import figure
 from recollect.tasks import captions
 from recollect.train.captions import JOB, caption, view
 from recollect.train.folder import RunError, RunFolder

@@ -15,7 +15,7 @@ from recollect.core.chart import Chart, Map
 from recollect.measure import training
 from recollect.measure.instruments import INSTRUMENTS, Options, gradients, inspect
 from recollect.measure.subjects import open_run
-from recollect.report import chart as drawing
+from recollect.report.drawing import chart as drawing
 from recollect.train import jobs
 from recollect.train.text import mix
 

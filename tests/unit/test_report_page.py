@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from recollect.report import chart, claims, colour, figure, numbers, page, race, scale, standing
-from recollect.report.colour import Keys
+from recollect.report.drawing import chart, colour, figure, numbers, scale
+from recollect.report.drawing.colour import Keys
+from recollect.report.pages import claims, page, race, standing
 from web import made
 
 VOID = {"meta", "link", "br"}
@@ -636,7 +637,7 @@ def test_claims_survive_json():
 
 def test_pages_need_neither_torch_nor_matplotlib():
     code = (
-        "import sys, recollect.report.race, recollect.report.claims, recollect.report.chart\n"
+        "import sys, recollect.report.pages.race, recollect.report.pages.claims, recollect.report.drawing.chart\n"
         "sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

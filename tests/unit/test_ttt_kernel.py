@@ -15,6 +15,7 @@ from unit.oracles import randomise
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPE = torch.float32 if DEVICE == "cuda" else torch.float64  # the interpreter knows float64, the GPU's form not
+NARROW = torch.bfloat16 if DEVICE == "cuda" else torch.float16  # which the interpreter can multiply
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 OPTIONS: dict[str, dict[str, Any]] = {
     "as in the authors' code": {"mini_batch": 16},
@@ -91,30 +92,33 @@ def plain(layer: ttt.Ttt, x: Tensor, state: ttt.State, monkeypatch: pytest.Monke
         return everything(layer, x, state)
 
 
-def assert_same(found: list[Tensor], expected: list[Tensor], tolerance: float) -> None:
+def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
+    """Relative to each tensor's largest entry, or for those that are nothing but rounding to the largest of all."""
+    largest = max(float(b.abs().max()) for b in expected)
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
-        error, scale = (a - b).abs().max(), b.abs().max()
-        assert error <= tolerance * max(scale, 1e-4), f"tensor {i} of {tuple(b.shape)}: off by {error} of {scale}"
+        scale = max(float(b.abs().max()), 1e-4 * largest)
+        error = float((a - b).abs().max()) / scale
+        assert error <= TOLERANCE[DTYPE], f"tensor {i} of shape {tuple(b.shape)} is off by {error:.3g}"
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_the_kernels_equal_the_plain_form_gradients_and_state_included(options, launches, monkeypatch):
-    """Rows at four places, so that a chunk begins and ends at, before and after a boundary."""
+    """Rows at three places: one begins at a boundary, one ends at one, one does neither."""
     layer = make(**OPTIONS[options])
     batch = layer.config.mini_batch
-    state = used(layer, [0, 1, batch - 1, batch + batch // 2])
-    x = torch.randn(4, 2 * batch + 1, layer.dim, device=DEVICE, dtype=DTYPE)
+    state = used(layer, [0, batch - 1, batch + batch // 2])
+    x = torch.randn(3, batch + 1, layer.dim, device=DEVICE, dtype=DTYPE)
     found = everything(layer, x, state)
     assert len(launches) == 1
-    assert_same(found, plain(layer, x, state, monkeypatch), TOLERANCE[DTYPE])
+    assert_same(found, plain(layer, x, state, monkeypatch))
 
 
-@pytest.mark.parametrize("steps", [2, 11, 16])
-def test_a_chunk_may_be_shorter_than_a_mini_batch(steps, launches, monkeypatch):
-    layer = make(mini_batch=16)
-    state = used(layer, [0, 5, 15])
+@pytest.mark.parametrize("steps", [2, 4, 23])
+def test_a_chunk_may_have_any_length(steps, launches, monkeypatch):
+    layer = make(mini_batch=4)
+    state = used(layer, [0, 2, 7])
     x = torch.randn(3, steps, layer.dim, device=DEVICE, dtype=DTYPE)
-    assert_same(everything(layer, x, state), plain(layer, x, state, monkeypatch), TOLERANCE[DTYPE])
+    assert_same(everything(layer, x, state), plain(layer, x, state, monkeypatch))
     assert len(launches) == 1
 
 
@@ -126,10 +130,11 @@ def test_a_factor_clamped_to_zero_and_a_norm_weight_of_zero_have_gradients(launc
         layer.norm_weight[:, :, :3] = 0
     state = used(layer, [0, 3])
     x = torch.randn(2, 9, layer.dim, device=DEVICE, dtype=DTYPE)
-    assert_same(everything(layer, x, state), plain(layer, x, state, monkeypatch), TOLERANCE[DTYPE])
+    assert_same(everything(layer, x, state), plain(layer, x, state, monkeypatch))
     assert len(launches) == 1
 
 
+@pytest.mark.slow
 def test_the_gradients_are_those_of_finite_differences():
     from recollect.layers.kernels import ttt_linear
 
@@ -149,6 +154,7 @@ def test_the_gradients_are_those_of_finite_differences():
     assert torch.autograd.gradcheck(sequence, arguments, fast_mode=True, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_laws_hold_for_the_kernels(launches):
     layer = make(mini_batch=3).eval()
     x = torch.randn(3, 9, layer.dim, device=DEVICE, dtype=DTYPE)
@@ -161,17 +167,16 @@ def test_autocast_narrows_the_products_and_nothing_else(launches, monkeypatch):
     state = used(layer, [0, 5], torch.float32)
     x = torch.randn(2, 35, layer.dim, device=DEVICE)
     exact = everything(layer, x, state)
-    with torch.autocast(DEVICE, torch.bfloat16):
+    with torch.autocast(DEVICE, NARROW):
         found = everything(layer, x, state)
         expected = plain(layer, x, state, monkeypatch)
     assert len(launches) == 2
     assert [t.dtype for t in found] == [t.dtype for t in expected]
     for a, b, c in zip(found, expected, exact, strict=True):
         assert a.isfinite().all()
-        scale = max(c.abs().max(), 1e-4)
-        ours, theirs = (a - c).abs().max() / scale, (b - c).abs().max() / scale
-        assert ours <= 2 * theirs + 0.01  # no further from the truth than the plain form under autocast
-    assert any((a - c).abs().max() > 1e-4 for a, c in zip(found, exact, strict=True))  # and yet narrowed
+        ours, theirs, scale = (float(t.abs().max()) for t in (a - c, b - c, c))
+        assert ours <= 2 * theirs + 1e-3 * scale  # no further from the truth than the plain form under autocast
+    assert float((found[1] - exact[1]).abs().max()) > 1e-5  # and yet narrowed
 
 
 def test_two_passes_give_the_same_bits():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from recollect.report import claims, race
+from recollect.report.pages import claims, race
 from web import made
 from web.browser import browser, executable
 

@@ -26,7 +26,7 @@ def claims(
     from ..claims import _runner, load, names
     from ..claims.claim import Effort
     from ..layers import known
-    from ..report import claims as page
+    from ..report.pages import claims as page
     from ..report.table import render
 
     wanted = list(dict.fromkeys(known("claim", name, names()) for name in ids or names()))

@@ -43,7 +43,8 @@ def inspect(
 ) -> None:
     """Look inside a run: what it remembers, how far back, by what way gradients go, and what a length costs."""
     from ..measure import instruments
-    from ..report import chart, figure, gaze
+    from ..report import gaze
+    from ..report.drawing import chart, figure
 
     if out:
         figure.check_path(out)

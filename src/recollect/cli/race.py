@@ -47,7 +47,7 @@ def race(
     from ..race.heats import DEFAULT, HEATS
     from ..race.ladders import LADDERS
     from ..race.work import cores
-    from ..report import race as page
+    from ..report.pages import race as page
     from ..train.progress import Progress
 
     if ladder is not None:
@@ -110,7 +110,7 @@ def report(folder: Annotated[str, typer.Argument(help="The folder of a race.")])
     """Make the page of a race anew from its rows."""
     from pathlib import Path
 
-    from ..report import race as page
+    from ..report.pages import race as page
 
     if not (Path(folder) / "results.jsonl").is_file():
         raise ValueError(f"{folder}: expected the folder of a race, with its results.jsonl, found none")

@@ -65,7 +65,7 @@ def translate(
     from ..decode.translate import lines, one_line
     from ..measure.alignment import align
     from ..report import alignment as drawing
-    from ..report import figure
+    from ..report.drawing import figure
     from ..train.translation import JOB
 
     if alignment:
@@ -123,8 +123,8 @@ def caption(
     import json as jsons
 
     from ..measure.gaze import gaze
-    from ..report import figure
     from ..report import gaze as drawing
+    from ..report.drawing import figure
     from ..train import captions as job
 
     if map:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from . import figure
+from .drawing import figure
 
 
 def draw(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from . import figure
+from .drawing import figure
 
 COLUMNS = 6  # panels beside each other
 SIDE = 1.7  # inches of a panel's longer side

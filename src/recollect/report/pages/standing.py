@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import explain, numbers
+from ..drawing import numbers
+from . import explain
 from .metric import Metric
 
 

@@ -51,7 +51,7 @@ def standalone(chart: dict[str, Any], wide: float = 860, keys: Keys | None = Non
 
 def stylesheet() -> str:
     """The rules that every drawn chart needs, with colours as variables."""
-    return resources.files("recollect.report").joinpath("chart.css").read_text(encoding="utf-8")
+    return resources.files("recollect.report.drawing").joinpath("chart.css").read_text(encoding="utf-8")
 
 
 def draw(chart: dict[str, Any], path: str) -> None:

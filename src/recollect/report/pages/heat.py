@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from . import explain, numbers, page, samples, standing, views
-from .colour import Keys
+from ..drawing import numbers
+from ..drawing.colour import Keys
+from ..drawing.svg import escape, tag
+from . import explain, page, samples, standing, views
 from .metric import Metric
 from .page import Once, figure, say, section
 from .standing import Entry
-from .svg import escape, tag
 
 
 class Heat:

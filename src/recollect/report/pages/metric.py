@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from . import numbers
+from ..drawing import numbers
 
 LEVEL = 0.005  # of a share, or of the winner's figure: less apart is level
 

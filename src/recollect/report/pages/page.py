@@ -8,9 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from . import chart as charts
-from . import colour
-from .svg import escape, tag
+from ..drawing import chart as charts
+from ..drawing import colour
+from ..drawing.svg import escape, tag
 
 FULL, HALF, PHONE = 860, 416, 328  # widths at which a chart is drawn; the page shows the one that fits
 TOGGLE = (
@@ -37,7 +37,7 @@ class Once:
 
 def document(title: str, *body: str) -> str:
     """The whole page. It asks nothing of any other place, and its policy holds a browser to that."""
-    style = resources.files("recollect.report").joinpath("style.css").read_text(encoding="utf-8")
+    style = resources.files("recollect.report.pages").joinpath("style.css").read_text(encoding="utf-8")
     head = (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

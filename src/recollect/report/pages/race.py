@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import chart, explain, numbers, page
-from .colour import Keys
+from ..drawing import chart, numbers
+from ..drawing.colour import Keys
+from ..drawing.svg import escape, tag
+from . import explain, page
 from .heat import Heat
 from .page import Once, link, say, section, table
-from .svg import escape, tag
 
 CARD = ("state", "update", "read", "grows", "fast")
 HEADS = {"state": "STATE", "update": "UPDATE", "read": "READ", "grows": "grows", "fast": "fast form"}

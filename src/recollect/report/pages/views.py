@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from . import explain, numbers, standing
-from .colour import Keys
+from ..drawing import numbers
+from ..drawing.colour import Keys
+from . import explain, standing
 from .metric import Metric
 from .page import Once, figure, pair, say, section
 from .standing import Entry

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ..drawing.svg import escape, tag
 from . import page
 from .standing import Entry
-from .svg import escape, tag
 
 MOST = 4  # sources that are shown
 

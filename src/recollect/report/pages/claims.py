@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import numbers, page
-from .colour import Keys
+from ..drawing import numbers
+from ..drawing.colour import Keys
+from ..drawing.svg import escape, tag
+from . import page
 from .page import link, say, section
-from .svg import escape, tag
 
 TITLE = "What the books say, tried"
 VERDICTS = {  # how each is shown: a sign, a class, what it means

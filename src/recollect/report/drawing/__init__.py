@@ -1,0 +1,1 @@
+"""Charts and figures, from plain data."""

@@ -1,0 +1,1 @@
+"""Self-contained pages, from plain data."""
