@@ -19,6 +19,29 @@ def test_the_results_page_is_made_from_the_rows():
     )
 
 
+def test_the_page_of_claims_is_made_from_their_rows():
+    expected = results.judged(ROOT / "results")
+    assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == expected, (
+        "run python -m recollect.report.results"
+    )
+
+
+def test_every_claim_has_a_verdict_that_was_measured():
+    from recollect import claims
+
+    rows = {row["id"]: row for row in json.loads((ROOT / "results" / "claims.json").read_text("utf-8"))["rows"]}
+    assert sorted(rows) == sorted(claims.names())
+    for name, row in rows.items():
+        claim = claims.load(name)
+        assert (row["statement"], row["experiment"], row["decided"]) == (
+            claim.statement,
+            claim.experiment,
+            claim.decided,
+        ), f"{name}: run it again"
+        assert row["verdict"] != "failed"
+        assert row["commit"]
+
+
 def test_every_row_says_where_it_comes_from():
     for path in (ROOT / "results").glob("*.jsonl"):
         for line in path.read_text(encoding="utf-8").split("\n"):

@@ -1,10 +1,11 @@
-"""docs/results.md, from the rows in results/: python -m recollect.report.results [ROOT]"""
+"""docs/results.md and docs/claims.md, from what lies in results/: python -m recollect.report.results [ROOT]"""
 
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from .pages import claims
 from .tables import table
 
 TITLES = {
@@ -66,6 +67,11 @@ def page(folder: Path) -> str:
     return "\n".join(parts)
 
 
+def judged(folder: Path) -> str:
+    """docs/claims.md, from results/claims.json."""
+    return claims.document(json.loads((folder / "claims.json").read_text(encoding="utf-8"))["rows"])
+
+
 def gradients(path: Path) -> str:
     """The four ways of cutting backpropagation through time, from results/bptt.json."""
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -86,3 +92,4 @@ def gradients(path: Path) -> str:
 if __name__ == "__main__":
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     (root / "docs" / "results.md").write_text(page(root / "results"), encoding="utf-8")
+    (root / "docs" / "claims.md").write_text(judged(root / "results"), encoding="utf-8")

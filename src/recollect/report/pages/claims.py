@@ -163,3 +163,32 @@ def markdown(results: Sequence[dict[str, Any]]) -> str:
         cells = [f"`{result['id']}`", result["statement"], result["verdict"], result["summary"]]
         lines.append("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def document(results: Sequence[dict[str, Any]]) -> str:
+    """docs/claims.md: all verdicts in a table, then each claim with its experiment."""
+    verdicts = [result["verdict"] for result in results]
+    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in dict.fromkeys(sorted(verdicts)))
+    efforts = sorted({f"{result['effort']} form on {result['device']}" for result in results})
+    parts = [
+        "# Claims\n",
+        "What textbooks, papers and notes say about this lineage, each put to the smallest clean experiment and judged "
+        "by thresholds that stand in its file under `src/recollect/claims`. `recollect claims ID` runs one again, with "
+        "charts. Made from `results/claims.json` by `python -m recollect.report.results`.\n",
+        f"{len(results)} claims ({'; '.join(efforts)}): {counts}. A verdict is about these sizes and seeds, not about "
+        "all.\n",
+        markdown(results),
+    ]
+    for result in results:
+        parts.append(f"## {result['id']}\n")
+        parts.append(f"**{result['statement']}** {result['verdict'].capitalize()}.\n")
+        told = [
+            ("Said in", "; ".join(result["sources"])),
+            ("Experiment", result["experiment"]),
+            ("Decided by", result["decided"]),
+            ("Found", result["summary"]),
+            ("Note", result.get("note", "")),
+        ]
+        parts += [f"- {name}: {' '.join(text.split())}" for name, text in told if text]
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
