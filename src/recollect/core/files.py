@@ -1,22 +1,22 @@
 """Files that are either the old one or the new one, never half of either."""
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 
 def write_aside(path: str | os.PathLike[str], content: bytes) -> None:
     """Write beside `path`, force it to disk, then rename: a crash or a full disk leaves the old file good."""
     path = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    name = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with name.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 

@@ -156,17 +156,8 @@ def _plain(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def markdown(results: Sequence[dict[str, Any]]) -> str:
-    """The table for docs/claims.md."""
-    lines = ["| claim | what is said | verdict | what was found |", "|---|---|---|---|"]
-    for result in results:
-        cells = [f"`{result['id']}`", result["statement"], result["verdict"], result["summary"]]
-        lines.append("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def document(results: Sequence[dict[str, Any]]) -> str:
-    """docs/claims.md: all verdicts in a table, then each claim with its experiment."""
+    """docs/claims.md: all verdicts in a table, then each claim with its experiment and what it found."""
     verdicts = [result["verdict"] for result in results]
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in dict.fromkeys(sorted(verdicts)))
     efforts = sorted({f"{result['effort']} form on {result['device']}" for result in results})
@@ -177,7 +168,13 @@ def document(results: Sequence[dict[str, Any]]) -> str:
         "charts. Made from `results/claims.json` by `python -m recollect.report.results`.\n",
         f"{len(results)} claims ({'; '.join(efforts)}): {counts}. A verdict is about these sizes and seeds, not about "
         "all.\n",
-        markdown(results),
+        "| claim | what is said | verdict |",
+        "|---|---|---|",
+        *(
+            f"| [`{result['id']}`](#{result['id']}) | {result['statement']} | {result['verdict']} |"
+            for result in results
+        ),
+        "",
     ]
     for result in results:
         parts.append(f"## {result['id']}\n")
