@@ -87,3 +87,44 @@ def test_a_captured_step_of_a_translator_trains_as_a_plain_one(model, tmp_path):
         found.append([p.detach().cpu() for p in trainer.model.parameters()])
     for plain, captured in zip(*found, strict=True):
         assert torch.allclose(plain, captured, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("size", "mini_batch"), [(16, 16), (32, 32), (64, 16), (64, 32), (64, 64), (128, 16), (128, 64)]
+)
+def test_every_law_holds_for_the_kernels_of_ttt_linear(size, mini_batch, monkeypatch):
+    """In float32, which they are for, with a boundary inside the chunk."""
+    import recollect
+    from recollect.layers.kernels import ttt_linear
+
+    calls, run = [], ttt_linear.run
+    monkeypatch.setattr(ttt_linear, "run", lambda *rest: calls.append(1) or run(*rest))
+    layer = recollect.build("ttt-linear", dim=2 * size, heads=2, mini_batch=mini_batch).eval().cuda()
+    x = torch.randn(3, mini_batch + 5, 2 * size, device="cuda")
+    laws.check(layer, x)
+    assert calls
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_step_through_the_kernels_of_ttt_linear_trains_as_the_plain_form_does(graph, monkeypatch):
+    import tiny
+    from recollect.layers import kernels
+    from recollect.models import language
+    from recollect.train.loop import Trainer
+    from recollect.train.settings import Settings
+
+    found = []
+    for fused in (False, True):
+        with monkeypatch.context() as patch:
+            if not fused:
+                patch.setattr(kernels, "can_take", lambda tensor: False)
+            torch.manual_seed(0)
+            task = tiny.task(tiny.prose(2000), context=40, batch=4, windows="sequential")
+            task.device = torch.device("cuda")
+            config = language.Config(vocab=task.corpus.tokenizer.size, model="ttt-linear", width=32, heads=2)
+            settings = Settings(steps=5, lr=1e-3, graph=graph, eval_every=5, save_every=5)
+            trainer = Trainer(task, config.build(), settings, None, torch.device("cuda"))
+            trainer.run()
+            found.append([p.detach().cpu() for p in trainer.model.parameters()])
+    for plain, kernel in zip(*found, strict=True):
+        assert torch.allclose(plain, kernel, rtol=1e-3, atol=1e-4)

@@ -9,8 +9,9 @@ def write_aside(path: str | os.PathLike[str], content: bytes) -> None:
     """Write beside `path`, force it to disk, then rename: a crash or a full disk leaves the old file good."""
     path = Path(path)
     name = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)  # less the umask
     try:
-        with name.open("xb") as file:
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

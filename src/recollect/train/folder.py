@@ -49,7 +49,8 @@ class RunFolder:
             return cls(SHIPPED / path)
         if not folder.path.is_dir():
             found = "a file" if folder.path.exists() else "nothing"
-            raise RunError(f"{path}: expected a run folder, or one of {', '.join(shipped())}, found {found}")
+            hint = f"; with the package come {', '.join(shipped())}" if len(folder.path.parts) == 1 else ""
+            raise RunError(f"{path}: expected a run folder, found {found}{hint}")
         if not folder.config_path.is_file():
             raise RunError(f"{path}: expected a run folder with a config.json, found none in it")
         return folder

@@ -10,18 +10,21 @@ from importlib.util import find_spec
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 
 def can_take(tensor: Tensor) -> bool:
-    """Whether kernels may run on this tensor: float32 on a GPU that they fit on.
+    """Whether kernels may run on this tensor: float32 on a GPU that they fit on, and nothing that looks on.
 
+    What looks on at the operations, such as a counter of FLOPs or a compiler, would see nothing of a kernel.
     With TRITON_INTERPRET=1 they run, slowly, on a CPU too, in float64 as well: so are they tested without a GPU.
     """
-    if torch.compiler.is_compiling() or not installed():
+    if torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or not installed():
         return False
-    if not tensor.is_cuda:
-        return interpreted() and tensor.dtype in (torch.float32, torch.float64)
-    return tensor.dtype == torch.float32 and suits(tensor.device)
+    if tensor.is_cuda:
+        return tensor.dtype == torch.float32 and suits(tensor.device)
+    wrong = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    return interpreted() and not wrong  # the interpreter multiplies the bits of bfloat16, not its numbers
 
 
 @cache

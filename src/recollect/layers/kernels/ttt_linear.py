@@ -25,6 +25,7 @@ from torch.autograd.function import once_differentiable
 from .ttt_linear_backward import learn_backward, read_backward, see_backward
 from .ttt_linear_forward import learn, read
 
+WARPS = {16: 4, 32: 4, 64: 8, 128: 8}  # by the width of a head; with fewer, registers run out
 NARROW = {
     torch.bfloat16: tl.bfloat16,
     torch.float16: tl.float16,
@@ -57,7 +58,7 @@ class Settings(NamedTuple):
             "NORM": self.norm,
             "BIASED": self.biased,
             "NARROW": NARROW[self.narrow],
-            "num_warps": 4 if size < 64 else 8,
+            "num_warps": WARPS[size],
             "num_stages": 2 if size < 128 else 1,  # two would not fit
             "enable_fp_fusion": True,
         }
@@ -109,7 +110,7 @@ class Sequence(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         *seen, q = ctx.saved_tensors
         k, v, rate, _, factors, gathered, gathered_bias, _, _, kept, kept_bias, z = seen
         batch, heads, count, size, _ = kept.shape
