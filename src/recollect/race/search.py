@@ -124,4 +124,4 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
 
 
 if __name__ == "__main__":
-    commit(sys.argv[1:] or ["recall", "translation", "text"], count=4, share=1.0, jobs=cores())
+    commit(sys.argv[1:] or ["recall", "translation", "text"], count=5, share=1.0, jobs=cores())
