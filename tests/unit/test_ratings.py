@@ -342,7 +342,7 @@ def test_a_run_folder_holds_all_that_is_needed(tmp_path):
     assert (tmp_path / "run" / "names.json").exists()
     row = JOB.result(str(tmp_path / "run"), split="test", device="cpu")
     assert (row["task"], row["metric"]["name"], row["state_bytes"]) == ("ratings", "rmse", 0)
-    assert row["flops"] == 11 * 64 * 2 * 2 * 3, "up to the last logged step: a pair costs twice its two features"
+    assert row["flops"] == 12 * 64 * 2 * 2 * 3, "of all steps: a pair costs twice its two features"
     columns, rows, below = JOB.table(row)
     assert len(columns) == len(rows[0])
     assert any("mean" in line and "biases" in line for line in below)
