@@ -26,6 +26,20 @@ TITLES = {
         "4 layers of 128 and 2,000 steps, for which it publishes 1.88; the LSTM has as many parameters and no more "
         "time. One thread each, beside other work",
     ),
+    "ratings-generated": (
+        "Ratings made from known features",
+        "`dot`: vectors of two numbers and biases; `plain`: vectors alone; `biases`: biases alone; `features`: the items' "
+        "true features given, users learned. The noise in the ratings is 0.3. From `dot`'s vectors the true features are "
+        "recovered up to a rotation: the least canonical correlation of items is 0.995 for every seed",
+    ),
+    "series-exchange": (
+        "Exchange rates",
+        "MSE and MAE on the test part. The naive forecast, tomorrow as today, is hard to beat; where it has less error it wins",
+    ),
+    "series-sine": (
+        "A noisy sine, the next point from the last four",
+        "as in Dive into Deep Learning; errors further ahead, fed back, are in the claim [k-step](claims.md#k-step)",
+    ),
     "tang": (
         "Poems of the Tang, by character, last 10 % of them for validation",
         "nats per character; networks of about 4 million parameters, 3,000 steps of 64 windows of 128 characters. "
