@@ -28,13 +28,14 @@ TITLES = {
     ),
     "ratings-generated": (
         "Ratings made from known features",
-        "`dot`: vectors of two numbers and biases; `plain`: vectors alone; `biases`: biases alone; `features`: the items' "
-        "true features given, users learned. The noise in the ratings is 0.3. From `dot`'s vectors the true features are "
-        "recovered up to a rotation: the least canonical correlation of items is 0.995 for every seed",
+        "`dot`: vectors of three numbers and biases; `plain`: vectors alone; `biases`: biases alone; `features`: the "
+        "items' true features given, users learned. The noise in the ratings is 0.3. From `dot`'s vectors the true "
+        "features are recovered up to a rotation: the least canonical correlation of items is 0.995 for every seed",
     ),
     "series-exchange": (
         "Exchange rates",
-        "MSE and MAE on the test part. The naive forecast, tomorrow as today, is hard to beat; where it has less error it wins",
+        "MSE and MAE on the test part. The naive forecast, tomorrow as today, is hard to beat; where its error is less, "
+        "it wins",
     ),
     "series-sine": (
         "A noisy sine, the next point from the last four",

@@ -12,7 +12,7 @@ last are full, a gathered gradient comes in only before the first and goes out o
 
 docs/decisions/011-ttt-kernel.md derives the backward pass.
 """
-# pyright: reportMissingImports=false, reportCallIssue=false
+# pyright: reportMissingImports=false, reportCallIssue=false, reportIndexIssue=false
 
 from typing import Any, NamedTuple
 
