@@ -34,8 +34,8 @@ TITLES = {
     ),
     "series-exchange": (
         "Exchange rates",
-        "MSE and MAE on the test part. The naive forecast, tomorrow as today, is hard to beat; where its error is less, "
-        "it wins",
+        "MSE and MAE on the test part. The naive forecast, tomorrow as today, is hard to beat; where its error is "
+        "less, it wins",
     ),
     "series-sine": (
         "A noisy sine, the next point from the last four",
