@@ -32,6 +32,16 @@ TITLES = {
         "items' true features given, users learned. The noise in the ratings is 0.3. From `dot`'s vectors the true "
         "features are recovered up to a rotation: the least canonical correlation of items is 0.995 for every seed",
     ),
+    "series-etth1": (
+        "ETTh1, 96 to 720 hours ahead",
+        "MSE and MAE of all windows of the test part, scaled by the training part; published figures are MSE. `ar` is "
+        "least squares in closed form",
+    ),
+    "series-ettm1": (
+        "ETTm1, 96 to 720 quarters of an hour ahead",
+        "MSE and MAE of all windows of the test part, scaled by the training part; published figures are MSE. `ar` is "
+        "least squares in closed form",
+    ),
     "series-exchange": (
         "Exchange rates",
         "MSE and MAE on the test part. The naive forecast, tomorrow as today, is hard to beat; where its error is "
@@ -39,7 +49,7 @@ TITLES = {
     ),
     "series-sine": (
         "A noisy sine, the next point from the last four",
-        "as in Dive into Deep Learning; errors further ahead, fed back, are in the claim [k-step](claims.md#k-step)",
+        "as in Dive into Deep Learning, on points of its own noise; see also the claim [k-step](claims.md#k-step)",
     ),
     "tang": (
         "Poems of the Tang, by character, last 10 % of them for validation",

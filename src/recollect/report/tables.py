@@ -151,7 +151,23 @@ def series(found: list[Row]) -> str:
         for title, figures in PUBLISHED.get(found[0]["data"], {}).items():
             lines.append([f"{title} (published)", *(f"{figure:.3f}" for figure in figures), "", "", "", ""])
     columns = ["model, MSE / MAE", *map(str, own), "seeds", "parameters", "training", "machine"]
-    return markdown(columns, lines, _rules(found))
+    return markdown(columns, lines, _rules(found)) + (_fed_back(found) if all("k_step" in row for row in found) else "")
+
+
+def _fed_back(found: list[Row]) -> str:
+    """Errors by how far ahead, when each prediction is the next input; in the units of the series."""
+
+    def middle(values: Sequence[float]) -> str:
+        return f"{statistics.median(values):.3f} ({min(values):.3f} – {max(values):.3f})"
+
+    lines = []
+    for model, group in grouped(found, lambda row: row["model"]).items():
+        ahead = [middle([row["k_step"][k]["mse_raw"] for row in group]) for k in group[0]["k_step"]]
+        free = [row["free_run"] for row in group]
+        mean = f"{free[0]['mean_raw']:.3f}"
+        lines.append([f"`{model}`", *ahead, middle([one["free_raw"] for one in free]), mean])
+    columns = ["squared error ahead by", *found[0]["k_step"], "running freely", "predicting the mean"]
+    return "\n" + markdown(columns, lines, [f"median and range over {len(found)} seeds, each prediction fed back"])
 
 
 def _horizon(row: Row) -> int:
