@@ -34,8 +34,8 @@ def render(results: Sequence[dict[str, Any]]) -> str:
         tag("h1", escape(TITLE)),
         say(
             f"{len(results)} claims that textbooks and papers make about how networks remember, each with the "
-            "smallest clean experiment that can decide it. Thresholds stand in each claim's file, which also says where "
-            "something was changed after a first result; a claim that fails is shown as failing.",
+            "smallest clean experiment that can decide it. Thresholds stand in each claim's file, which also says "
+            "where something was changed after a first result; a claim that fails is shown as failing.",
             class_="lead",
         ),
         _summary(results),
@@ -164,8 +164,9 @@ def document(results: Sequence[dict[str, Any]]) -> str:
     parts = [
         "# Claims\n",
         "What textbooks, papers and notes say about this lineage, each put to the smallest clean experiment and judged "
-        "by thresholds that stand in its file under `src/recollect/claims`, which also says where something was changed "
-        "after a first result. `recollect claims ID` runs one again, with charts. Made from `results/claims.json` by `python -m recollect.report.results`.\n",
+        "by thresholds that stand in its file under `src/recollect/claims`, which also says where something was "
+        "changed after a first result. `recollect claims ID` runs one again, with charts. Made from "
+        "`results/claims.json` by `python -m recollect.report.results`.\n",
         f"{len(results)} claims ({'; '.join(efforts)}): {counts}. A verdict is about these sizes and seeds, not about "
         "all.\n",
         "| claim | what is said | verdict |",
