@@ -108,6 +108,8 @@ CLAIM = Claim(
     note=(
         "The note describes a decoder that hears of the source only in its first state, which is Sutskever et al.'s "
         "(2014), beside the formulas of Cho et al. (2014), whose decoder hears of it at every step. In the second of "
-        "them the word follows from the state of its own step: P(y_t | …) = g(h_t, y_{t−1}, c), not from h_{t−1}."
+        "them the word follows from the state of its own step: P(y_t | …) = g(h_t, y_{t−1}, c), not from h_{t−1}. "
+        "Read the verdict with care: a vector that has half of the symbols wrong may lean on what is already written, "
+        "and the choice of direction is made at the start; neither is taken out of the measure."
     ),
 )

@@ -2,6 +2,8 @@
 
 A point far ahead is hard to tell in any case. So beside the network that says the next point and goes on from there
 stands one that says all 64 points at once from the same four: what it errs less is what feeding back costs.
+
+The thresholds were set with the ranges of that book's network known.
 """
 
 from collections.abc import Mapping, Sequence

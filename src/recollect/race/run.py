@@ -22,6 +22,7 @@ from .heat import Heat, Terms
 from .work import Died, Task, together
 
 SCHEMA = 1
+WORTH_TELLING = 0.02  # of a race: from less, the time that is left cannot be told
 Row = dict[str, Any]
 
 
@@ -117,6 +118,7 @@ def _raced(entries: Sequence[Entry], jobs: int, progress: Progress) -> Iterator[
             names = [entries[task.number].climber.label for task in running]
             fields = {name: words for name, (_, words) in zip(names, ahead, strict=True)}
             share = (done + sum(part for part, _ in ahead)) / len(entries)
+            share = share if share >= WORTH_TELLING else 0.0
             progress.show({"entries": f"{done}/{len(entries)}", **fields}, share, time.monotonic() - began)
 
     for task, row in together(tasks, jobs, tick):
