@@ -32,6 +32,10 @@ def _chart(chart: dict[str, Any], found: Read, names: list[str]) -> Any:
     plain = {"fontfamily": names, "parse_math": False}  # a word with two $ in it is no formula
     if chart.get("log_x") and found.places is None:
         axes.set_xscale("log")
+        seen = sorted({x for line in chart["lines"] for x in line["x"]})
+        if len(seen) <= 8:  # what was measured reads better than powers of ten
+            axes.set_xticks(seen, [f"{x:,g}" for x in seen])
+            axes.set_xticks([], minor=True)
     if chart.get("log_y"):
         axes.set_yscale("log")
     if numbers.known(chart.get("level")):
