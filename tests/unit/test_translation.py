@@ -14,7 +14,7 @@ import pytest
 import sacrebleu
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, kl_div
 
 import tiny
 from recollect import cli
@@ -202,13 +202,36 @@ def test_neither_padding_nor_other_rows_matter(data, kind):
     assert not torch.equal(junk.x, batch.x)
     assert work.loss(model, junk).value.item() == pytest.approx(work.loss(model, batch).value.item(), rel=1e-12)
     memory = model.encode(batch.source, batch.lengths)
-    together = work.losses(model, batch, memory)
+    together = work.losses(work.logits(model, batch, memory), batch.y)
     for row, i in enumerate((0, 2, 10)):
         other = work.batch(data.train, np.array([i, 4]))
-        found = work.losses(model, other, model.encode(other.source, other.lengths))[0]
+        logits = work.logits(model, other, model.encode(other.source, other.lengths))
+        found = work.losses(logits, other.y)[0]
         real = len(data.train.target_of(i)) + 1
         torch.testing.assert_close(together[row, :real], found[:real], rtol=1e-10, atol=1e-12)
         assert not together[row, real:].any()
+
+
+def test_consistency_is_the_divergence_of_two_draws_of_dropout(data):
+    model = build(data, dropout=0.4)
+    plain, work = task(data), task(data, consistency=1.5)
+    batch = next(iter(work.batches("train", 0)))
+    model.train()
+    torch.manual_seed(3)
+    found = work.loss(model, batch)
+    torch.manual_seed(3)
+    both = type(batch)(*(torch.cat([part, part]) for part in batch[:4]), batch.tokens, batch.number)
+    logits, _ = model(both.x, memory=model.encode(both.source, both.lengths))
+    real = batch.y != data.target.pad
+    p, q = (half[real].softmax(dim=-1) for half in logits.chunk(2))
+    apart = (kl_div(q.log(), p, reduction="sum") + kl_div(p.log(), q, reduction="sum")) / 2 / real.sum()
+    torch.manual_seed(3)
+    torch.testing.assert_close(found.value, plain.loss(model, both).value + 1.5 * apart)
+    assert float(apart.detach()) > 0
+    assert found.tokens == batch.tokens
+    model.eval()
+    torch.testing.assert_close(work.loss(model, batch).value, plain.loss(model, batch).value)
+    assert work.flops(model, 4, 5, 6) == 2 * plain.flops(model, 4, 5, 6)
 
 
 def test_label_smoothing_is_torchs_on_the_real_tokens_and_only_in_training(data):

@@ -31,7 +31,9 @@ POSITIONS = 40  # of the target, that losses are told apart by
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """`batch` counts tokens, padding too. `grain` pads both sides to the next multiple of it: fewer shapes of batches,
-    as CUDA graphs want them. `sampling` is the share of inputs that are the model's own guesses.
+    as CUDA graphs want them. `sampling` is the share of inputs that are the model's own guesses. `consistency` above 0
+    reads each batch twice, under two draws of dropout, and weighs how far the two predictions stand apart: the mean of
+    the KL divergences both ways (R-Drop, Liang 2021, whose α is twice this).
 
     `choose` says what picks the best checkpoint: the loss on references (`nats`), or `bleu` of greedy translations
     of the first `eval_sentences`. `beam` and what follows are for measuring.
@@ -41,6 +43,7 @@ class Config:
     grain: int = 1
     smoothing: float = 0.1
     sampling: float = 0.0
+    consistency: float = 0.0
     choose: Literal["nats", "bleu"] = "nats"
     eval_sentences: int | None = None
     beam: int = 5
@@ -54,6 +57,8 @@ class Config:
         for name in ("smoothing", "sampling"):
             if not 0 <= getattr(self, name) < 1:
                 raise ContractError(f"translation: expected {name} in [0, 1), found {getattr(self, name)}")
+        if not 0 <= self.consistency < math.inf:
+            raise ContractError(f"translation: expected consistency of at least 0, found {self.consistency}")
         self.search()
 
     def search(self, **changes: Any) -> Search:
@@ -110,13 +115,24 @@ class TranslationTask:
         return Batch(read, lengths, x, y, sum(len(row) + 1 for row in written), number)
 
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
+        tokens, twice = batch.tokens, self.config.consistency > 0 and model.training
+        if twice:
+            batch = Batch(*(torch.cat([part, part]) for part in batch[:4]), batch.tokens, batch.number)
         memory = model.encode(batch.source, batch.lengths)
-        x = batch.x
         if self.config.sampling and model.training:
-            x = self.guessed(model, batch, memory)
-        losses = self.losses(model, batch._replace(x=x), memory, self.config.smoothing)
-        real = (batch.y != self.data.target.pad).sum()
-        return Loss(losses.sum() / real, batch.tokens)
+            batch = batch._replace(x=self.guessed(model, batch, memory))
+        logits = self.logits(model, batch, memory)
+        real = batch.y != self.data.target.pad
+        loss = self.losses(logits, batch.y, self.config.smoothing).sum() / real.sum()
+        if twice:
+            loss = loss + self.config.consistency * self.distance(logits, real)
+        return Loss(loss, tokens)
+
+    def distance(self, logits: Tensor, real: Tensor) -> Tensor:
+        """Of the first half of the rows from the second: the mean of the KL divergences both ways, a real token."""
+        one, other = logits.log_softmax(dim=-1).chunk(2)
+        apart = ((one.exp() - other.exp()) * (one - other)).sum(dim=-1) / 2
+        return (apart * real[: len(apart)]).sum() * 2 / real.sum()
 
     @torch.no_grad()
     def guessed(self, model: Any, batch: Batch, memory: Memory) -> Tensor:
@@ -126,24 +142,28 @@ class TranslationTask:
         swapped = torch.rand(batch.x.shape, device=batch.x.device) < self.config.sampling
         return torch.where(swapped & (batch.x != self.data.target.pad), own, batch.x)
 
-    def losses(self, model: Any, batch: Batch, memory: Memory, smoothing: float = 0.0) -> Tensor:
-        """−log p of each token of the target in nats, B T; 0 in the padding."""
+    def logits(self, model: Any, batch: Batch, memory: Memory) -> Tensor:
+        """B T V, of at least single precision."""
         logits, _ = model(batch.x, memory=memory)
-        logits = logits.flatten(0, 1)
+        return logits.float() if logits.dtype.itemsize < 4 else logits
+
+    def losses(self, logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
+        """−log p of each token of the target in nats, B T; 0 in the padding."""
         found = cross_entropy(
-            logits.float() if logits.dtype.itemsize < 4 else logits,
-            batch.y.flatten(),
+            logits.flatten(0, 1),
+            y.flatten(),
             ignore_index=self.data.target.pad,
             reduction="none",
             label_smoothing=smoothing,
         )
-        return found.view_as(batch.y)
+        return found.view_as(y)
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return (*batch.x.shape, batch.source.shape[1])
 
     def flops(self, model: Any, *shape: int) -> float:
         rows, steps, source = shape
+        rows *= 2 if self.config.consistency else 1
         return model.cost(rows, steps, source).flops + model.encoder_flops(rows, source)
 
     # Measuring
@@ -165,7 +185,8 @@ class TranslationTask:
         sums, counts = torch.zeros(POSITIONS, dtype=torch.float64), torch.zeros(POSITIONS, dtype=torch.float64)
         for rows in batches_by_tokens(pairs, self.config.batch):
             batch = self.batch(pairs, rows)
-            losses = self.losses(model, batch, model.encode(batch.source, batch.lengths)).double().cpu()
+            logits = self.logits(model, batch, model.encode(batch.source, batch.lengths))
+            losses = self.losses(logits, batch.y).double().cpu()
             real = (batch.y != target.pad).cpu()
             total, count = total + float(losses.sum()), count + batch.tokens
             near = min(POSITIONS, losses.shape[1])
@@ -236,7 +257,8 @@ class TranslationTask:
                 logits, state = model(x, state)
                 x = logits[:, -1:].argmax(dim=-1)
             for name, given in (("forced", batch.x), ("free", torch.cat(own, dim=1))):
-                totals[name] += float(self.losses(model, batch._replace(x=given), memory).sum())
+                logits = self.logits(model, batch._replace(x=given), memory)
+                totals[name] += float(self.losses(logits, batch.y).sum())
             tokens += batch.tokens
         return {name: total / tokens for name, total in totals.items()}
 

@@ -124,7 +124,7 @@ class Trainer:
         batches = self.task.batches("train", settings.seed, start=spent.step * settings.accumulate)
         step = self._step(torch.compile(self._loss) if settings.compile else self._loss)
         while spent.share(settings) < 1 and self.stop is None:
-            rate = self.schedule.rate(spent.step)
+            rate = self.schedule.rate(spent.step, spent.share(settings))
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             self.optimizer.zero_grad(set_to_none=not settings.graph)  # a graph writes gradients where they were

@@ -33,15 +33,17 @@ class Schedule:
         self.worse = 0
         self.best = math.inf
 
-    def rate(self, step: int) -> float:
+    def rate(self, step: int, share: float = 0.0) -> float:
+        """At a step; `share` is how much of the budget is used, which a cosine follows where that is not in steps."""
         s = self.settings
         warm = min(1.0, (step + 1) / s.warmup) if s.warmup else 1.0
         if s.schedule == "inverse-sqrt":
             start = max(1, s.warmup)
             return s.lr * min((step + 1) / start, math.sqrt(start / (step + 1)))
         if s.schedule == "cosine":
-            total = s.total_steps or 1
-            done = min(1.0, max(0, step - s.warmup) / max(1, total - s.warmup))
+            total = s.total_steps
+            done = share if total is None else max(0, step - s.warmup) / max(1, total - s.warmup)
+            done = min(1.0, done)
             return s.lr * warm * (s.floor + (1 - s.floor) * 0.5 * (1 + math.cos(math.pi * done)))
         return s.lr * warm * self.scale
 

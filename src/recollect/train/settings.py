@@ -59,10 +59,6 @@ class Settings:
             raise ContractError("settings: graph=true goes with neither exact nor compile")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ContractError(f"settings: expected ema between 0 and 1, found {self.ema}")
-        if self.schedule == "cosine" and self.total_steps is None:
-            raise ContractError(
-                "settings: the cosine schedule must know where it ends; give --steps, or --set schedule=constant"
-            )
 
     @property
     def total_steps(self) -> int | None:
