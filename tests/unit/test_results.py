@@ -19,6 +19,28 @@ def test_the_results_page_is_made_from_the_rows():
     )
 
 
+def test_the_figures_are_drawn_from_the_rows():
+    for name, found in results.rows(ROOT / "results").items():
+        if name in results.FIGURES:
+            file, drawn = results.FIGURES[name]
+            expected = results.chart.standalone(drawn(found))
+            assert (ROOT / "docs" / file).read_text(encoding="utf-8") == expected, (
+                "run python -m recollect.report.results"
+            )
+
+
+def test_a_curve_of_lengths_has_a_point_for_each_length_with_sentences_enough():
+    def row(model, *found):
+        buckets = [{"above": 0, "upto": n, "sentences": count, "bleu": value} for n, count, value in found]
+        return {"model": model, "translated": {"by_length": buckets}}
+
+    rows = [row("fixed", (10, 50, 20.0), (20, 9, 3.0), (None, 50, 1.0)), row("attend", (10, 50, 30.0))]
+    rows.append(row("attend", (10, 50, 34.0), (20, 10, 31.0)))
+    fixed, attend = results.lengths.chart(rows)["lines"]
+    assert fixed == {"name": "fixed", "x": [10], "y": [20.0]}
+    assert attend == {"name": "attend", "x": [10, 20], "y": [32.0, 31.0], "low": [30.0, 31.0], "high": [34.0, 31.0]}
+
+
 def test_the_page_of_claims_is_made_from_their_rows():
     expected = results.judged(ROOT / "results")
     assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == expected, (

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from . import lengths
+from .drawing import chart
 from .pages import claims
 from .tables import table
 
@@ -62,6 +64,19 @@ TITLES = {
         "write it; validation chose the weights. The best published Transformer of this size (Wu 2021) has 41.02. "
         "Times are of fourteen trainings side by side on one GPU",
     ),
+    "translation-chained": (
+        "Multi30k in texts of up to 80 words, English to German",
+        "sentences of each part joined to texts of many lengths, in training and in test: what a source of one vector "
+        "loses as it grows. BLEU on tokenised, lowercased text; one seed each",
+    ),
+    "translation-french": (
+        "Multi30k, English to French, test 2016",
+        "BLEU as for German, with the settings that validation chose there",
+    ),
+    "translation-chinese": (
+        "Tatoeba, English to Chinese",
+        "BLEU by sacreBLEU's tokeniser for Chinese; parts are split by source sentence",
+    ),
     "translation-numbers": (
         "Numbers in words, English to French",
         "Numbers up to 999,999 that no model has seen; 600 steps of 2,048 tokens, one CPU core each",
@@ -71,6 +86,7 @@ TITLES = {
         "nats per word; perplexity is its exponential. Times are of many trainings side by side on one GPU",
     ),
 }
+FIGURES = {"translation-chained": ("length.svg", lengths.chart)}  # file in docs/, and what it is drawn from
 
 
 def rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -86,7 +102,11 @@ def page(folder: Path) -> str:
     parts = ["# Results\n", "Made from the rows in `results/` by `python -m recollect.report.results`.\n"]
     for name, found in rows(folder).items():
         title, note = TITLES.get(name, (name, "nats per token"))
-        parts += [f"## {title}\n", f"{note}.\n", table(found)]
+        parts += [f"## {title}\n", f"{note}.\n"]
+        if name in FIGURES:
+            file, drawn = FIGURES[name]
+            parts.append(f"![{drawn(found)['title']}]({file})\n")
+        parts.append(table(found))
     if (folder / "bptt.json").exists():
         parts.append(gradients(folder / "bptt.json"))
     return "\n".join(parts)
@@ -118,3 +138,7 @@ if __name__ == "__main__":
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     (root / "docs" / "results.md").write_text(page(root / "results"), encoding="utf-8")
     (root / "docs" / "claims.md").write_text(judged(root / "results"), encoding="utf-8")
+    for name, found in rows(root / "results").items():
+        if name in FIGURES:
+            file, drawn = FIGURES[name]
+            (root / "docs" / file).write_text(chart.standalone(drawn(found)), encoding="utf-8")
