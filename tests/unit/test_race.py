@@ -163,7 +163,7 @@ def test_a_budget_ends_every_entry(tmp_path, equal, budget):
         steps = row["curve"][-1][0]
         assert spent >= budget
         assert spent * (steps - 1) / steps < budget or equal == "seconds"
-        assert row["settings"]["train"]["schedule"] == "constant"
+        assert row["settings"]["train"]["schedule"] == "cosine"
 
 
 def test_a_budget_must_be_named():

@@ -69,11 +69,11 @@ def configure(entry: Entry) -> Run:
 
 
 def _budget(entry: Entry) -> dict[str, str]:
-    """Where a run ends. A cosine must know its last step, so other budgets are spent at a constant rate."""
+    """Where a run ends."""
     if entry.terms.equal == "params":
         return {"steps": str(entry.steps)}
     assert entry.terms.budget is not None
-    return {entry.terms.equal: f"{entry.terms.budget * entry.share:.17g}", "schedule": "constant"}
+    return {entry.terms.equal: f"{entry.terms.budget * entry.share:.17g}"}
 
 
 def train(entry: Entry) -> dict[str, Any]:
