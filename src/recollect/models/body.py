@@ -5,7 +5,7 @@ each layer, and a feed-forward network after it, around a shortcut.
 """
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 from torch import nn
@@ -161,8 +161,7 @@ class BodyConfig:
     def sized(self, params: int, what: str) -> Self:
         """The same model at the width whose number of parameters is nearest to `params`."""
         grain = self.heads * 2 if self.kind.heads else 1
-        width = size.solve(lambda width: replace(self, width=width).build(), params, grain=grain, what=what)
-        return replace(self, width=width)
+        return size.fit(self, params, grain=grain, what=what, feeds=self.residual and self.feed)
 
 
 def initialise(body: Any, config: BodyConfig) -> None:

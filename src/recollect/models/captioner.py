@@ -70,8 +70,7 @@ class Config(ReaderConfig):
         """The same CNN with a decoder of the width at which both have the number of parameters nearest to `params`."""
         grain = 2 * self.heads if self.model == "transformer" else 2
         what = f"{self.model} with {self.words:,} words and a CNN of {self.channels} channels"
-        width = size.solve(lambda width: replace(self, width=width).build(), params, grain=grain, what=what)
-        return replace(self, width=width)
+        return size.fit(self, params, grain=grain, what=what, feeds=self.model == "transformer")
 
 
 class Captioner(Reader):

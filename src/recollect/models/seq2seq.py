@@ -259,8 +259,7 @@ class Config(ReaderConfig):
         """The same model at the width whose number of parameters is nearest to `params`."""
         grain = 2 * self.heads if self.model == "transformer" else 2
         what = f"{self.model} with vocabularies of {self.source:,} and {self.target:,}"
-        width = size.solve(lambda width: replace(self, width=width).build(), params, grain=grain, what=what)
-        return replace(self, width=width)
+        return size.fit(self, params, grain=grain, what=what, feeds=self.model == "transformer")
 
 
 class Reader(Layer[tuple]):
