@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from recollect.core import laws
 from recollect.core import state as states
 from recollect.core.contract import ContractError
-from recollect.models import arpa, ngram
+from recollect.models import arpa, ngram, ngram_count
 
 DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 SEEDS = st.integers(0, 2**31)
@@ -141,7 +141,7 @@ def test_every_probability_is_the_textbooks(order, vocab, length):
 
 def test_the_books_compared_with_use_both_computed_and_fallback_discounts():
     used = [d for order, vocab, length in BOOKS for d in Textbook(zipf(order, length, vocab), order, vocab).discounts]
-    assert used.count(ngram.FALLBACK) >= 2
+    assert used.count(ngram_count.FALLBACK) >= 2
     assert len(set(used)) >= 4
 
 
@@ -177,10 +177,10 @@ def test_discounts_follow_from_counts_of_counts():
     counts = torch.tensor([1] * 40 + [2] * 12 + [3] * 6 + [4] * 3 + [9])
     y = 40 / 64
     expected = [0, 1 - 2 * y * 12 / 40, 2 - 3 * y * 6 / 12, 3 - 4 * y * 3 / 6]
-    assert ngram.discounts(counts).tolist() == pytest.approx(expected)
-    assert ngram.discounts(counts[counts != 3]).tolist() == [0, *ngram.FALLBACK]
+    assert ngram_count.discounts(counts).tolist() == pytest.approx(expected)
+    assert ngram_count.discounts(counts[counts != 3]).tolist() == [0, *ngram_count.FALLBACK]
     # Far more threes than twos would give back more than nothing.
-    assert ngram.discounts(torch.tensor([1] * 9 + [2] + [3] * 9 + [4])).tolist() == [0, *ngram.FALLBACK]
+    assert ngram_count.discounts(torch.tensor([1] * 9 + [2] + [3] * 9 + [4])).tolist() == [0, *ngram_count.FALLBACK]
 
 
 @pytest.mark.parametrize("order", [1, 2, 5])

@@ -4,7 +4,7 @@ STATE   the last n − 1 tokens, and how many were seen
 UPDATE  window ← window[1:] + [x]
 READ    p(w | window), interpolated modified Kneser–Ney
 GROWS   no
-FAST    one sorted look-up an order for a whole chunk
+FAST    one look-up an order for a whole chunk, of only what a longer n-gram may still match
 
 Chen and Goodman (1999), with u the context, u' the context without its oldest word, and • any word:
 
@@ -16,14 +16,13 @@ seen before them (that the text begins there counts as one more). D takes D1, D2
 words stands the uniform 1 / vocabulary, so nothing is impossible. A context that was not seen, or that is
 longer than what was read so far, is shortened.
 
-Only n-grams that occurred are stored, each with its full p and, as a context, its γ. An n-gram is the pair
-(index of its first k − 1 words among those of length k − 1, last word), packed into one int64 and sorted: the
-n-grams of a context lie together in the order of their last words, and keys fit for any order.
+Only n-grams that occurred are stored, each with its full p and, as a context, its γ: `ngram_table` says how they
+are found, `ngram_count` how they are counted.
 """
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -35,8 +34,8 @@ from torch import Tensor, nn
 from ..core.contract import ContractError, Cost, Example, Memory, check_settings
 from ..core.ragged import check_lengths, mask
 from . import arpa
-
-FALLBACK = (0.5, 1.0, 1.5)  # discounts for a length whose counts of counts give none
+from .ngram_count import estimate
+from .ngram_table import Length, Lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,27 +65,6 @@ class State(NamedTuple):
     clock: Tensor  # B, int64: how many tokens were seen
 
 
-class Length(nn.Module):
-    """The stored n-grams of one length. How many there are comes from the text or file, not from the config."""
-
-    keys: Tensor  # E, int64, ascending: index of the context in the length below · vocab + last word
-    log_probability: Tensor  # E
-    log_backoff: Tensor  # E, log γ of the n-gram as a context; nothing (0) at the longest length
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
-        self.register_buffer("log_probability", torch.empty(0, dtype=torch.float64))
-        self.register_buffer("log_backoff", torch.empty(0, dtype=torch.float64))
-        self.register_load_state_dict_pre_hook(_make_room)
-
-    def hold(self, keys: Tensor, log_probability: Tensor, log_backoff: Tensor | None = None) -> None:
-        """Put other n-grams in place, on the device where the old ones are."""
-        self.keys = keys.to(self.keys.device)
-        self.log_probability = log_probability.to(self.log_probability)
-        self.log_backoff = (keys.new_empty(0) if log_backoff is None else log_backoff).to(self.log_backoff)
-
-
 class Ngram(nn.Module):
     """Untrained it knows nothing: every token is equally likely. `train_on` or `from_arpa` fill it."""
 
@@ -96,7 +74,7 @@ class Ngram(nn.Module):
         super().__init__()
         self.config = config
         self.width = config.vocab
-        self.lengths = nn.ModuleList(Length() for _ in range(config.order))
+        self.lengths = Lengths(config.order, config.vocab)
         uniform = torch.full((config.vocab,), -math.log(config.vocab), dtype=torch.float64)
         self.length(1).hold(torch.arange(config.vocab), uniform, torch.zeros(config.vocab if config.order > 1 else 0))
         # The dtype of what `forward` returns: float32, until .double(). The tables are float64 from the start.
@@ -105,9 +83,7 @@ class Ngram(nn.Module):
 
     def length(self, k: int) -> Length:
         """The n-grams of length k, from 1."""
-        found = self.lengths[k - 1]
-        assert isinstance(found, Length)
-        return found
+        return self.lengths.of(k)
 
     def entries(self, k: int | None = None) -> int:
         """How many n-grams are stored: of length k, or in all."""
@@ -132,14 +108,14 @@ class Ngram(nn.Module):
 
     def read(self, state: State) -> Tensor:
         """Log-probabilities (B V) of the token after the window."""
-        contexts = self._matches(state.window, self._seen(state, 0), self.config.order - 1)
+        contexts = self.lengths.matches(state.window, self._seen(state, 0), self.config.order - 1)
         return self._spread([at[:, -1] for at in contexts], len(state.window))
 
     def forward(self, x: Tensor, state: State | None = None, memory: Memory | None = None) -> tuple[Tensor, State]:
         """x: B T → log-probabilities of the next token after each: B T V, and the state after them."""
         x, state = self._check(x, state)
         history = torch.cat([state.window, x], dim=1)
-        contexts = self._matches(history, self._seen(state, x.shape[1]), self.config.order - 1)
+        contexts = self.lengths.matches(history, self._seen(state, x.shape[1]), self.config.order - 1)
         contexts = [at[:, -x.shape[1] :].flatten() for at in contexts]
         y = self._spread(contexts, x.numel())
         return y.reshape(*x.shape, self.width), self._after(history, state, x.shape[1])
@@ -158,21 +134,14 @@ class Ngram(nn.Module):
         if targets.shape != x.shape:
             raise ContractError(f"ngram: expected targets of shape {tuple(x.shape)}, found {tuple(targets.shape)}")
         targets = self._check_tokens(targets, "targets")
-        order, steps = self.config.order, x.shape[1]
-        history = torch.cat([state.window, x], dim=1)
-        if torch.equal(x[:, 1:], targets[:, :-1]):
-            # The usual case, twice as fast: a target is the next x, so one pass finds contexts and n-grams.
-            text = torch.cat([history, targets[:, -1:]], dim=1)
-            matches = self._matches(text, self._seen(state, steps + 1), order)
-            contexts, grams = [at[:, -steps - 1 : -1] for at in matches[:-1]], [at[:, -steps:] for at in matches[1:]]
-        else:
-            contexts = [at[:, -steps:] for at in self._matches(history, self._seen(state, steps), order - 1)]
-            grams = [self._find(k, context, targets) for k, context in enumerate(contexts, start=2)]
-        log_probability = _pick(self.length(1).log_probability, targets)
-        for k, (context, gram) in enumerate(zip(contexts, grams, strict=True), start=2):
-            shortened = log_probability + _pick(self.length(k - 1).log_backoff, context)
-            log_probability = torch.where(gram >= 0, _pick(self.length(k).log_probability, gram), shortened)
-        return -log_probability, self._after(history, state, steps)
+        steps, slots = x.shape[1], self.config.order - 1
+        history = torch.cat([state.window, x], dim=1)  # B N+T
+        following = torch.cat([history[:, 1:], targets[:, -1:]], dim=1)
+        asked = following
+        if not torch.equal(following[:, slots:], targets):
+            asked = torch.cat([following[:, :slots], targets], dim=1)
+        scores = self.lengths.score(history, following, asked, self._seen(state, steps))
+        return -scores[:, slots:], self._after(history, state, steps)
 
     def ragged(self, x: Tensor, lengths: Tensor | Sequence[int], state: State | None = None) -> tuple[Tensor, State]:
         """Rows of unequal length: outputs (zero in the padding, whatever stands there) and each row's own state."""
@@ -201,14 +170,10 @@ class Ngram(nn.Module):
                 f"ngram: expected tokens to be one row of whole numbers, found {tokens.dtype} {tokens.shape}"
             )
         text = self._check_tokens(torch.from_numpy(tokens.astype(np.int64)), "tokens")
-        shorter = torch.tensor([1 / self.config.vocab], dtype=torch.float64)  # p of each n-gram one word shorter
-        for k, counted in enumerate(count(text, self.config), start=1):
-            context = counted.keys // self.config.vocab
-            probability, backoff = _estimate(counted.counts, context, len(shorter), shorter[counted.suffix])
-            self.length(k).hold(counted.keys, probability.log().clamp(max=0))
+        for k, found in enumerate(estimate(text, self.config.order, self.config.vocab), start=1):
+            self.length(k).hold(found.keys, found.probability.log().clamp(max=0))
             if k > 1:
-                self.length(k - 1).log_backoff = backoff.log().to(self.length(k - 1).log_backoff)
-            shorter = probability
+                self.length(k - 1).log_backoff = found.backoff.log().to(self.length(k - 1).log_backoff)
         return self
 
     # ARPA files
@@ -237,7 +202,7 @@ class Ngram(nn.Module):
         while k <= len(lengths):
             grams = lengths[k - 1]
             rows = torch.from_numpy(grams.words)  # E k
-            context = model._index(rows[:, :-1])
+            context = model.lengths.index(rows[:, :-1])
             if len(orphans := rows[context < 0, :-1]):
                 k -= 1
                 lengths[k - 1] = lengths[k - 1].with_unlisted(orphans.unique(dim=0).numpy())
@@ -271,36 +236,7 @@ class Ngram(nn.Module):
             np.empty(0, dtype=np.int64),
         )
 
-    # How n-grams are found
-
-    def _find(self, k: int, context: Tensor, word: Tensor) -> Tensor:
-        """The index of (context, word) among the n-grams of length k; −1 where it, or its context, is not stored."""
-        keys = self.length(k).keys
-        found = torch.full_like(context, -1, memory_format=torch.contiguous_format)
-        asked = (context >= 0).flatten().nonzero()[:, 0]
-        if len(keys) and len(asked):
-            context, word = (part.flatten().index_select(0, asked) for part in (context, word))
-            # In order, neighbouring look-ups touch the same memory: twice as fast, the sort included.
-            wanted, order = (context * self.config.vocab + word).sort()
-            at = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
-            at.masked_fill_(keys.index_select(0, at) != wanted, -1)
-            found.view(-1).scatter_(0, asked.index_select(0, order), at)
-        return found
-
-    def _matches(self, text: Tensor, seen: Tensor, longest: int) -> list[Tensor]:
-        """For each length 1 … `longest` the index (B L) of the n-gram that ends at each position of text (B L)."""
-        matches = [torch.where(seen, text, -1)][:longest]
-        for k in range(2, longest + 1):
-            before = nn.functional.pad(matches[-1][:, :-1], (1, 0), value=-1)
-            matches.append(self._find(k, before, text))
-        return matches
-
-    def _index(self, rows: Tensor) -> Tensor:
-        """The index (E) of each row (E k) among the n-grams of length k; 0 for the empty row."""
-        at = torch.zeros(len(rows), dtype=torch.int64)
-        for k, word in enumerate(rows.unbind(1), start=1):
-            at = self._find(k, at, word)
-        return at
+    # Distributions
 
     def _spread(self, contexts: list[Tensor], rows: int) -> Tensor:
         """The distribution (R V) after each row's contexts, given as indices (R) of length 1, 2, …, or −1."""
@@ -363,78 +299,12 @@ class Ngram(nn.Module):
         return tokens.long()
 
 
-class Counted(NamedTuple):
-    """The n-grams of one length in a text."""
-
-    keys: Tensor  # E, as in `Length`
-    suffix: Tensor  # E, the index of the n-gram without its oldest word in the length below
-    counts: Tensor  # E, occurrences at the longest length, different words before it at the others
-
-
-def count(text: Tensor, config: Config) -> list[Counted]:
-    """The n-grams of each length in a text (T)."""
-    at = text  # the index of the n-gram that begins at each position
-    found = [Counted(torch.arange(config.vocab), text.new_zeros(config.vocab), text.bincount(minlength=config.vocab))]
-    for k in range(2, config.order + 1):
-        keys, longer = _rank(at[:-1] * config.vocab + text[k - 1 :])
-        suffix = torch.empty_like(keys).scatter_(0, longer, at[1:])  # all occurrences say the same
-        # No longer the longest: counted by what came before, of which the beginning of the text is one kind.
-        before = suffix.bincount(minlength=len(found[-1].keys))
-        before[at[:1]] += 1
-        found[-1] = found[-1]._replace(counts=before)
-        found.append(Counted(keys, suffix, longer.bincount(minlength=len(keys))))
-        at = longer
-    return found
-
-
-def _rank(values: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct values in order, and where each of the given values stands among them."""
-    ascending, order = values.sort()
-    is_new = torch.ones_like(ascending, dtype=torch.bool)
-    torch.ne(ascending[1:], ascending[:-1], out=is_new[1:])
-    rank = torch.empty_like(order).scatter_(0, order, is_new.cumsum(0) - 1)
-    return ascending[is_new], rank
-
-
-def discounts(counts: Tensor) -> Tensor:
-    """What is taken from counts of 0, 1, 2, and 3 or more, of n-grams of one length (Chen and Goodman 1999).
-
-    A text too small to say (no n-gram with one of the counts 1 to 4, or a discount that leaves its range) gets
-    `FALLBACK`. Discounts are above zero, so every context passes something on to the shorter one.
-    """
-    ones, twos, threes, fours = torch.bincount(counts.clamp(max=5), minlength=6)[1:5].tolist()
-    found = FALLBACK
-    if ones and twos and threes and fours:
-        share = ones / (ones + 2 * twos)
-        found = (1 - 2 * share * twos / ones, 2 - 3 * share * threes / twos, 3 - 4 * share * fours / threes)
-        if not all(0 < taken <= c for c, taken in enumerate(found, start=1)):
-            found = FALLBACK
-    return torch.tensor((0.0, *found), dtype=torch.float64)
-
-
-def _estimate(counts: Tensor, context: Tensor, contexts: int, lower: Tensor) -> tuple[Tensor, Tensor]:
-    """p of each n-gram (E), and γ of each of the `contexts`; `lower` is p without the oldest word (E)."""
-    taken = discounts(counts)[counts.clamp(max=3)]
-    total = torch.bincount(context, weights=counts, minlength=contexts)
-    backoff = torch.bincount(context, weights=taken, minlength=contexts) / total
-    # The last words of the text were not seen as a context.
-    backoff = torch.where(total > 0, backoff, 1.0)
-    return (counts - taken) / total.clamp(min=1)[context] + backoff[context] * lower, backoff
-
-
 def _pick(table: Tensor, at: Tensor) -> Tensor:
     """table[at], and 0 where there is no n-gram (−1)."""
     if not len(table):
         return torch.zeros_like(at, dtype=table.dtype)
     picked = table.index_select(0, at.clamp(min=0).flatten()).view(at.shape)
     return picked.masked_fill_(at < 0, 0)
-
-
-def _make_room(length: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:
-    """Before loading: as many entries as the file has."""
-    for name, own in list(length.named_buffers()):
-        if isinstance(given := state_dict.get(prefix + name), Tensor):
-            setattr(length, name, own.new_empty(given.shape))
 
 
 def _check_tables(model: nn.Module, _: Any) -> None:
