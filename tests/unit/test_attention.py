@@ -636,3 +636,33 @@ def test_the_growing_form_is_the_default() -> None:
     layer = build("attention", dim=4)
     assert isinstance(layer.initial_state(2), attention.State)
     assert isinstance(layer.initial_state(2, capacity=3), attention.Buffer)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_product_gives_what_three_give(bias: bool) -> None:
+    layer = build("attention", dim=12, heads=6, kv_heads=2, bias=bias).double()
+    randomise(layer)
+    x = torch.randn(2, 5, 12, dtype=torch.float64, requires_grad=True)
+    three = layer.heads.query(x), layer.heads.key(x), layer.heads.value(x)
+    one = layer.heads.by_one_product(x)
+    wanted = [torch.randn_like(part) for part in three]
+    tensors = [x, *(p for name, p in layer.heads.named_parameters() if not name.startswith("out"))]
+    for a, b in zip(one, three, strict=True):
+        assert_close(a, b)
+    for a, b in zip(
+        torch.autograd.grad(one, tensors, wanted), torch.autograd.grad(three, tensors, wanted), strict=True
+    ):
+        assert_close(a, b)
+
+
+def test_the_state_shares_no_storage_where_one_product_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where queries, keys and values are parts of one tensor."""
+    for places in ("none", "rotary"):
+        layer = build("attention", dim=8, heads=2, positions=places).double()
+        expected = final(layer, x := torch.randn(3, 5, 8, dtype=torch.float64))
+        with monkeypatch.context() as patch:
+            patch.setattr(layer.heads, "all_three", layer.heads.by_one_product)
+            state = final(layer, x)
+        for tensor, other in zip(states.leaves(state), states.leaves(expected), strict=True):
+            assert_close(tensor.double(), other.double())
+            assert tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()

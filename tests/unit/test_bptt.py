@@ -269,3 +269,19 @@ def test_a_carried_state_comes_in_and_the_next_goes_out():
     torch.testing.assert_close(found, whole[:, 6:])
     for a, b in zip(states.leaves(state), states.leaves(final), strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("kind", ["full", "truncated", "random", "unbiased"])
+def test_the_mean_of_a_window_is_that_of_its_losses(kind):
+    tokens = torch.randint(5, (3, STEPS + 1), generator=generator())
+    model = language.Config(vocab=5, model="gru", width=4, layers=1).build().double()
+    segments = bptt.plan(kind, STEPS, 3, CUT, generator())
+    found = []
+    for way in (
+        lambda *given: bptt.run(*given, smoothing=0.1)[0].mean(),
+        lambda *given: bptt.mean(*given, smoothing=0.1)[0],
+    ):
+        value = way(model, tokens[:, :-1], tokens[:, 1:], None, segments)
+        found.append([value, *torch.autograd.grad(value, list(model.parameters()))])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)

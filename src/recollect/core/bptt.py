@@ -25,8 +25,10 @@ class Segment(NamedTuple):
     factor: float
 
 
-def plan(kind: BpttName, steps: int, length: int, cut: float, generator: torch.Generator) -> list[Segment]:
-    """The segments of a window of `steps`. `length` is (on average) that of a segment."""
+def plan(
+    kind: BpttName, steps: int, length: int, cut: float, generator: torch.Generator | None = None
+) -> list[Segment]:
+    """The segments of a window of `steps`. `length` is (on average) that of a segment; `full` draws nothing."""
     if kind == "full" or length >= steps:
         return [Segment(steps, 0.0)]
     if kind == "random":
@@ -46,16 +48,33 @@ def run(
     model: Any, x: Tensor, y: Tensor, state: Any, segments: Sequence[Segment], **options: Any
 ) -> tuple[Tensor, Any]:
     """The losses (B T) of a window read segment by segment, and the state after it."""
-    losses = []
+    losses, state = _read(model, x, y, state, segments, options)
+    return torch.cat(losses, dim=1), state
+
+
+def mean(
+    model: Any, x: Tensor, y: Tensor, state: Any, segments: Sequence[Segment], **options: Any
+) -> tuple[Tensor, Any]:
+    """The mean of the losses that `run` gives, from a model whose `nll` can tell a mean, which costs it less."""
+    means, state = _read(model, x, y, state, segments, options | {"reduction": "mean"})
+    weighted = [mean * (steps / x.shape[1]) for mean, (steps, _) in zip(means, segments, strict=True)]
+    return sum(weighted[1:], weighted[0]), state
+
+
+def _read(
+    model: Any, x: Tensor, y: Tensor, state: Any, segments: Sequence[Segment], options: dict[str, Any]
+) -> tuple[list[Tensor], Any]:
+    """What the model's `nll` gives for each segment, and the state after the last."""
+    found = []
     start = 0
     for i, (steps, factor) in enumerate(segments):
         if i and state is not None:
             state = scale_gradient(state, factor)
         part = slice(start, start + steps)
         loss, state = model.nll(x[:, part], y[:, part], state, **options)
-        losses.append(loss)
+        found.append(loss)
         start += steps
-    return torch.cat(losses, dim=1), state
+    return found, state
 
 
 def scale_gradient(state: Any, factor: float) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from einops import einsum, rearrange
 from torch import Tensor, nn
-from torch.nn.functional import dropout, scaled_dot_product_attention
+from torch.nn.functional import dropout, linear, scaled_dot_product_attention
 
 from ..core.contract import Config, ContractError
 from .alignment import AlignmentName, Places, build_alignment
@@ -94,6 +94,19 @@ class Heads(nn.Module):
     def value(self, x: Tensor) -> Tensor:
         """B S D → B S G d, in storage of its own, since states keep it."""
         return self._split(self.v(x) if self.config.project else x.clone())
+
+    def all_three(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value of the same x; where a GPU trains, by one product in place of three."""
+        if not (self.config.project and x.is_cuda and torch.is_grad_enabled()):
+            return self.query(x), self.key(x), self.value(x)
+        return self.by_one_product(x)
+
+    def by_one_product(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        parts = self.q, self.k, self.v
+        bias = torch.cat([part.bias for part in parts]) if self.config.bias else None
+        y = linear(x, torch.cat([part.weight for part in parts]), bias)
+        q, k, v = y.split([part.out_features for part in parts], dim=-1)
+        return self._split(q), self._split(k), self._split(v)
 
     def merge(self, y: Tensor) -> Tensor:
         """B T H d → B T W."""

@@ -20,7 +20,7 @@ from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Layer, Memory
 from .alignment import Places
 from .attend import Attend, AttendConfig, Heads
-from .position import Added, PositionName, positions_of, rotate, slopes
+from .position import Added, PositionName, positions_of, rotate, slopes, turn, turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,15 +115,14 @@ class Attention(Cell[State | Buffer]):
         steps = x.shape[1]
         if steps == 1:
             return self.unroll(x, state)
-        now = positions_of(state.clock, steps)
-        q = self.query(x, now)
-        k, v = self.keys_and_values(x, now)
         window, slots = self.config.window, state.keys.shape[1]
+        now = positions_of(state.clock if slots else state.clock[:1], steps)  # a fresh state's rows are all at 0
+        q, k, v = self.all_three(x, now)
         if slots == 0 and self.plainly_causal(steps):
             return self.heads.merge(self.attend.causal(q, k, v)), self.append(state, k, v)
-        if slots == 0:  # a fresh state: positions are the same in every row
+        if slots == 0:
             after = self.append(state, k, v)
-            places = self.places(now[:1], now[:1])
+            places = self.places(now, now)
         elif window is None:
             after = self.append(state, k, v)
             k, v = after.keys, after.values
@@ -161,6 +160,14 @@ class Attention(Cell[State | Buffer]):
         k = rotate(k, positions) if self.config.positions == "rotary" else k
         return k, self.heads.value(x)
 
+    def all_three(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What `query` and `keys_and_values` give, of a chunk."""
+        q, k, v = self.heads.all_three(self.add_positions(x, positions))
+        if self.config.positions == "rotary":
+            angle = turns(positions, self.config.size, q.dtype)
+            q, k = turn(q, *angle), turn(k, *angle)
+        return q, k, v
+
     def add_positions(self, x: Tensor, positions: Tensor) -> Tensor:
         return x if self.added is None else x + self.added(positions, x.dtype)
 
@@ -170,15 +177,15 @@ class Attention(Cell[State | Buffer]):
         clock = state.clock + steps
         if window is not None:  # of a chunk longer than the ring only the end remains
             k, v = k[:, -window:], v[:, -window:]
+        k, v = k.to(state.keys.dtype), v.to(state.values.dtype)
+        wanted = slots + steps if window is None else min(slots + steps, window)
+        if isinstance(state, State) and slots == 0 and wanted == steps:
+            # a state must not share storage: not with the input (parameter-free attention), nor with queries
+            return State(k.contiguous() if self.config.project else k.clone(), v.contiguous(), clock)
         at = positions_of(clock - k.shape[1], k.shape[1])
         at = (at if window is None else at % window)[..., None, None].expand_as(k)
-        k, v = k.to(state.keys.dtype), v.to(state.values.dtype)
         if isinstance(state, Buffer):
             return Buffer(state.keys.scatter_(1, at, k), state.values.scatter_(1, at, v), clock)
-        wanted = slots + steps if window is None else min(slots + steps, window)
-        if slots == 0 and wanted == steps:
-            # a state must not share storage with the input, as it would in parameter-free attention
-            return State(k if self.config.project else k.clone(), v, clock)
         return State(
             states.fit(state.keys, wanted).scatter(1, at, k),
             states.fit(state.values, wanted).scatter(1, at, v),

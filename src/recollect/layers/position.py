@@ -39,12 +39,21 @@ def sinusoids(positions: Tensor, dim: int) -> Tensor:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)[..., :dim]
 
 
+def turns(positions: Tensor, dim: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """B T → cosine and sine of the angles by which rotary positions turn, B T 1 D/2."""
+    angle = angles(positions, dim)[:, :, None]
+    return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Each pair of neighbours of x (B T H D, D even) turned by its angle."""
+    a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+
+
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
     """Rotary: turn each pair of neighbours of x (B T H D, D even) by an angle that grows with its position (B T)."""
-    angle = angles(positions, x.shape[-1])[:, :, None]  # B T 1 D/2
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-    a, b = x[..., ::2], x[..., 1::2]
-    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+    return turn(x, *turns(positions, x.shape[-1], x.dtype))
 
 
 def slopes(heads: int) -> Tensor:

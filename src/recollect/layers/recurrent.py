@@ -108,6 +108,13 @@ class Recurrent(Cell[S]):
             if same and self.cell is not None and not torch.is_autocast_enabled(x.device.type):
                 return self.step(x, state)
             return self.unroll(x, state)
+        if torch.compiler.is_dynamo_compiling() and not torch.compiler.is_exporting():
+            kernel: Any = torch.compiler.disable(self.whole)  # a compiler would unroll it, step by step
+            return kernel(x, state)
+        return self.whole(x, state)
+
+    def whole(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        """A chunk through torch's fused kernel."""
         y, *final = self.kernel(x, self.pack(state), *self.arguments(), batch_first=True)
         return y, self.unpack(final, state)
 

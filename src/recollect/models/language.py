@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, dropout
+from torch.nn.functional import dropout
 
 from ..core.contract import ContractError, Cost, Layer, Memory, check_state
 from ..layers import combine
+from ..layers.loss import Reduction, linear_cross_entropy
 from .body import KINDS, BodyConfig, initialise
 
 __all__ = ["KINDS", "Config", "LanguageModel", "width_for"]
@@ -92,24 +93,45 @@ class LanguageModel(Layer[tuple]):
             return f"expected tokens from 0 to {self.config.vocab - 1}, found {int(x.min())} to {int(x.max())}"
         return None
 
-    def forward(self, x: Tensor, state: tuple | None = None, memory: Memory | None = None) -> tuple[Tensor, tuple]:
-        """x: B T tokens → logits B T V."""
+    def forward(
+        self,
+        x: Tensor,
+        state: tuple | None = None,
+        memory: Memory | None = None,
+        *,
+        targets: Tensor | None = None,
+        smoothing: float = 0.0,
+        reduction: Reduction = "none",
+    ) -> tuple[Tensor, tuple]:
+        """x: B T tokens → logits B T V; with `targets`, their losses in place of logits, which are not kept."""
         y, state = self.hidden(x, state, memory)
-        return self.head(y), state
+        if targets is None:
+            return self.head(y), state
+        losses = linear_cross_entropy(
+            y.flatten(0, 1),
+            self.head.weight,
+            self.head.bias,
+            targets.flatten(),
+            smoothing=smoothing,
+            reduction=reduction,
+        )
+        return losses if reduction == "mean" else losses.view_as(targets), state
 
     def hidden(self, x: Tensor, state: tuple | None = None, memory: Memory | None = None) -> tuple[Tensor, tuple]:
         """What the logits are read from: B T W."""
         return self.body(self.embed(x), self.initial_state(len(x), memory) if state is None else state)
 
     def nll(
-        self, x: Tensor, targets: Tensor, state: tuple | None = None, *, smoothing: float = 0.0
+        self,
+        x: Tensor,
+        targets: Tensor,
+        state: tuple | None = None,
+        *,
+        smoothing: float = 0.0,
+        reduction: Reduction = "none",
     ) -> tuple[Tensor, tuple]:
-        """−log p(target) in nats, B T, and the state; with label smoothing, the loss to train on."""
-        logits, state = self(x, state)
-        losses = cross_entropy(
-            _at_least_float32(logits).flatten(0, 1), targets.flatten(), reduction="none", label_smoothing=smoothing
-        )
-        return losses.view_as(targets), state
+        """−log p(target) in nats, B T or their mean, and the state; with label smoothing, the loss to train on."""
+        return self(x, state, targets=targets, smoothing=smoothing, reduction=reduction)
 
     def embed(self, x: Tensor) -> Tensor:
         if not (self.training and self.config.word_dropout):
@@ -131,7 +153,3 @@ class LanguageModel(Layer[tuple]):
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
         body = self.body.cost(batch, steps, source)
         return Cost(body.flops + 2 * batch * steps * self.head.weight.numel(), body.state_bytes)
-
-
-def _at_least_float32(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.dtype.itemsize < 4 else tensor

@@ -146,19 +146,22 @@ class TextTask:
         return Batch(tokens[:, :-1], tokens[:, 1:], fresh, number, scale)
 
     def loss(self, model: nn.Module, batch: Batch, carry: Any = None) -> Loss:
+        value, state = through_time.mean(
+            model,
+            batch.x,
+            batch.y,
+            None if batch.fresh else carry,
+            self._segments(batch),
+            smoothing=self.config.smoothing,
+        )
+        kept = state if self.config.windows == "sequential" else None
+        return Loss(value * batch.scale, batch.y.numel(), kept)
+
+    def _segments(self, batch: Batch) -> list[through_time.Segment]:
+        """Drawn by the batch's number, so that a resumed run draws the same."""
         config = self.config
-        segments = through_time.plan(
-            config.bptt,
-            batch.x.shape[1],
-            config.segment,
-            config.cut,
-            torch.Generator().manual_seed(self.seed * 1_000_003 + batch.number),
-        )
-        losses, state = through_time.run(
-            model, batch.x, batch.y, None if batch.fresh else carry, segments, smoothing=config.smoothing
-        )
-        kept = state if config.windows == "sequential" else None
-        return Loss(losses.mean() * batch.scale, batch.y.numel(), kept)
+        draw = torch.Generator().manual_seed(self.seed * 1_000_003 + batch.number) if config.bptt != "full" else None
+        return through_time.plan(config.bptt, batch.x.shape[1], config.segment, config.cut, draw)
 
     @property
     def repeats(self) -> bool:

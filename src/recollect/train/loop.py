@@ -15,7 +15,7 @@ from ..core.task import Loss, Task
 from . import checkpoint
 from .budget import Spent
 from .folder import RunFolder
-from .graph import Captured
+from .graph import Captured, Compiled
 from .optim import Average, Schedule, Swapped, build_optimizer, clip
 from .progress import Progress, memory
 from .settings import Settings
@@ -122,7 +122,7 @@ class Trainer:
         settings, spent = self.settings, self.spent
         self.model.train()
         batches = self.task.batches("train", settings.seed, start=spent.step * settings.accumulate)
-        step = self._step(torch.compile(self._loss) if settings.compile else self._loss)
+        step = self._step(Compiled(self._loss, self.task.repeats) if settings.compile else self._loss)
         while spent.share(settings) < 1 and self.stop is None:
             rate = self.schedule.rate(spent.step, spent.share(settings))
             for group in self.optimizer.param_groups:
