@@ -22,6 +22,8 @@ def generate(
     seed: Annotated[int, typer.Option(help="Same seed, same text.")] = 0,
     state_in: Annotated[str | None, typer.Option(help="Go on from a saved state.")] = None,
     state_out: Annotated[str | None, typer.Option(help="Save the state at the end.")] = None,
+    precision: Annotated[str | None, typer.Option(help="Of the weights: float32, float16, int8, bfloat16.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="By the model's own call alone: slower.")] = False,
     device: Device = "cpu",
 ) -> None:
     """Let a run write. The text streams to stdout; a prompt of - is read from stdin."""
@@ -34,7 +36,7 @@ def generate(
     )
     prompts = [sys.stdin.read() if p == "-" else p for p in prompt or []]
     ends = {"stops": stop or [], "state_in": state_in, "state_out": state_out}
-    for piece in stream.write(used.model, used.kept, prompts, config, **ends):
+    for piece in stream.write(used.model, used.kept, prompts, config, **ends, precision=precision, exact=exact):
         print(piece, end="", flush=True)
     print()
 

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from ..core import state as states
 from ..core.contract import ContractError, Memory, check_settings
-from . import sample
+from . import greedy, sample
+from .choice import best, log_probabilities
 
 NEVER = float("-inf")  # the log-probability of what cannot be
 FIRST_ROOM = 16  # slots that a growing state gets at first; doubled when full
@@ -68,6 +69,11 @@ class Config:
         """The settings of drawing one token."""
         temperature = 1.0 if self.temperature is None else self.temperature
         return sample.Config(temperature=temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken each time, and nothing else asked."""
+        return self.beam == 1 and self.length_penalty == 0 and self.coverage == 0 and self.temperature is None
 
     def limit(self, source: int) -> int:
         """The most tokens, end counted, of a text whose source has `source` places."""
@@ -202,6 +208,10 @@ def search(
         return []
     device = memory.values.device
     limits = [config.limit(length) for length in memory.valid.sum(dim=1).tolist()]
+    if config.greedy and not alignments and greedy.suits(model, memory):
+        written = greedy.write(model, memory, begin=begin, end=end, banned=banned, limits=limits)
+        if written is not None:
+            return [[Hypothesis(text.tokens, text.logprob, text.logprob, text.finished)] for text in written]
     forbidden = torch.tensor(sorted(set(banned)), dtype=torch.int64, device=device)
     drawn = config.temperature is not None
     draws = [generator(config.seed, row) for row in ids] if drawn else []
@@ -235,7 +245,9 @@ def search(
         sentences, parent, x = advance(sentences, choice, tree, config, step, end, after)
         rows = width * torch.arange(len(going), device=device)[:, None] + parent  # N K
 
-        *over, failed = torch.cat([is_done(sentences, step), broken]).tolist()  # the one word a step from the device
+        *over, failed = torch.cat(
+            [is_done(sentences, step), broken.any(dim=0, keepdim=True)]
+        ).tolist()  # the one word a step from the device
         if failed:
             raise ContractError(
                 f"beam: expected logits that are numbers, found NaN at step {step}; look at the model's weights"
@@ -354,20 +366,6 @@ def look(model: Any, state: Any, x: Tensor, valid: Tensor) -> Tensor:
     return weights.masked_fill(~valid.repeat_interleave(len(x) // len(valid), dim=0), 0)
 
 
-def log_probabilities(logits: Tensor, forbidden: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    """rows V: log p of every token, -inf of those that are forbidden; and whether something is NaN (1).
-
-    The others keep the model's own log p: what is forbidden is not shared out.
-    """
-    if largest >= logits.shape[1]:
-        raise ContractError(
-            f"beam: expected begin, end and banned below {logits.shape[1]} (the model's tokens), found {largest}"
-        )
-    logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
-    broken = logp[:, :1].isnan().any(dim=0)  # NaN anywhere in a row is in its sum, and so in all of the row
-    return logp.index_fill_(1, forbidden, NEVER), broken
-
-
 def shortfall(covered: Tensor, valid: Tensor) -> Tensor:
     """N K: Σ over valid places of log(min(weight, 1)), at most 0."""
     # a place that never got any weight would be worth -inf, and all such texts would be equally bad
@@ -389,23 +387,6 @@ def drawn_choices(logprob: Tensor, logp: Tensor, config: sample.Config, draws: l
     tokens = sample.choose(logp, [], config, draws)
     token = torch.tensor(tokens, device=logp.device)[:, None]
     return Choice(torch.zeros_like(token), token, logprob + logp.gather(1, token))
-
-
-def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` highest of each row (N M) and where they stand, highest first; of equals the first comes first."""
-    found, places = scores.topk(min(count + 1, scores.shape[1]))
-    least, next_best = found[:, count - 1 : count], found[:, count:]
-    found, places = found[:, :count], places[:, :count]
-    # topk may take any of several equals; a GPU counts them sooner than it answers whether there are any left out
-    if scores.is_cuda or bool((next_best == least).any()):
-        nth = torch.arange(count, device=scores.device)
-        equals = (scores == least).cumsum(dim=1, dtype=torch.int32)
-        firsts = torch.searchsorted(equals, (nth + 1).int().expand(len(scores), -1).contiguous())
-        above = found > least
-        places = torch.where(above, places, firsts.gather(1, (nth - above.sum(dim=1, keepdim=True)).clamp(min=0)))
-    places = places.sort(dim=1).values
-    found, order = scores.gather(1, places).sort(dim=1, descending=True, stable=True)
-    return found, places.gather(1, order)
 
 
 def texts(

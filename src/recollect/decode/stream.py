@@ -1,6 +1,7 @@
 """Text as it is written: whole characters, stop strings, and a position that can be saved and gone on from."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from ..core import state as states
 from ..core.contract import ContractError
 from . import sample
+from .engine import AHEAD, Engine
 
 
 def write(
@@ -20,8 +22,13 @@ def write(
     stops: Sequence[str] = (),
     state_in: str | None = None,
     state_out: str | None = None,
+    precision: str | None = None,
+    exact: bool = False,
 ) -> Iterator[str]:
-    """The text of a model, piece by piece: of one prompt as it comes, of several one after the other."""
+    """The text of a model, piece by piece: of one prompt as it comes, of several one after the other.
+
+    `precision` and `exact` are the engine's.
+    """
     if state_in is not None:
         if prompts:
             raise ContractError("generate: expected either --prompt or --state-in, found both")
@@ -36,16 +43,30 @@ def write(
             stream.push(token)
     ends = [Until(stops) for _ in range(rows)]
     texts_out = list(prompts) or [""] * rows
+    ahead = 1 if stops and state_out is not None else AHEAD  # what is saved stands right behind the stop string
+    going, here, left = list(range(rows)), position, config.length
+    living: list[int] = []
+    engine = Engine(model, rows, _longest(here) + left, precision=precision, exact=exact)
     if rows == 1 and prompts:
         yield prompts[0]
-    for tokens in sample.write(model, position, config):
-        for row, end in enumerate(ends):
-            if not end.met:
-                texts_out[row] += (piece := end.push(streams[row].push(tokens[row])))
-                if rows == 1:
-                    yield piece
-        if all(end.met for end in ends):
-            break
+    while going and left:
+        writing = engine.blocks(here, replace(config, length=left), ahead)
+        for block in writing:
+            for row, token in ((row, token) for tokens in block for row, token in zip(going, tokens, strict=True)):
+                if not ends[row].met:
+                    texts_out[row] += (piece := ends[row].push(streams[row].push(token)))
+                    if rows == 1:
+                        yield piece
+            left -= len(block)
+            living = [at for at, row in enumerate(going) if not ends[row].met]
+            # rows that have ended leave, once they are half of all; a state that is saved has them all
+            if not living or (state_out is None and 2 * len(living) <= len(going)):
+                break
+        writing.close()
+        going = [going[at] for at in living]
+        if going and left:
+            here = _rows(here, living)
+            engine = Engine(model, len(going), _longest(here) + left, precision=precision, exact=exact)
     for row, end in enumerate(ends):
         unfinished = "" if state_out is not None else streams[row].finish()  # half a character comes with the next run
         texts_out[row] += (rest := end.push(unfinished) + end.finish())
@@ -54,7 +75,7 @@ def write(
     if rows > 1:
         yield "\n\n".join(texts_out)
     if state_out is not None:
-        longest = max(len(tokens) for tokens in position.written)
+        longest = _longest(position)
         written = torch.tensor([tokens + [-1] * (longest - len(tokens)) for tokens in position.written])
         drawn = torch.full((rows,), position.drawn)
         states.save((position.logits, position.state, written, drawn), state_out)
@@ -92,6 +113,17 @@ def _ids(tokenizer: Any, prompt: str) -> list[int]:
     if not ids:
         raise ContractError("generate: expected a prompt of at least one token, found an empty one")
     return ids
+
+
+def _longest(position: sample.Position) -> int:
+    return max(map(len, position.written))
+
+
+def _rows(position: sample.Position, rows: list[int]) -> sample.Position:
+    """Some of the rows of a position."""
+    at = torch.tensor(rows, device=position.logits.device)
+    state, logits = states.select((position.state, position.logits), at)
+    return sample.Position(state, logits, [position.written[row] for row in rows], position.drawn)
 
 
 @torch.no_grad()

@@ -1,0 +1,111 @@
+"""Which token comes next: the likeliest, or one that is drawn. All in tensors, so that a GPU chooses by itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..core.contract import ContractError, check_settings
+
+FEW = 8  # where more than one in so many tokens may be drawn, all are put in order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """`greedy` takes the likeliest token; else tokens are drawn at `temperature`, out of the `top_k` likeliest,
+    or the fewest that hold `top_p` of the probability. `penalty` above 1 makes what was written less likely.
+    """
+
+    length: int = 200
+    greedy: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    penalty: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_settings(self, least={"length": 0, "seed": 0})
+        if not self.temperature > 0:
+            raise ContractError(f"generate: expected temperature above 0, found {self.temperature}; 0 is --greedy")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ContractError(f"generate: expected top_p in (0, 1], found {self.top_p}")
+        if not self.penalty > 0:
+            raise ContractError(f"generate: expected penalty above 0, found {self.penalty}")
+
+
+def choose(logits: Tensor, written: Sequence[Sequence[int]], config: Config, draws: list[torch.Generator]) -> list[int]:
+    """The next token of each row, after what it has `written`; each draws from its own generator."""
+    logits = logits.float().cpu()
+    threshold = None if config.greedy else torch.stack([torch.rand((), generator=draw) for draw in draws])
+    return pick(logits, config, seen_in(written, logits) if config.penalty != 1 else None, threshold).tolist()
+
+
+def seen_in(written: Sequence[Sequence[int]], logits: Tensor) -> Tensor:
+    """B V: which tokens each row has written."""
+    seen = torch.zeros(logits.shape, dtype=torch.bool)
+    for row, tokens in zip(seen, written, strict=True):
+        row[torch.tensor(tokens, dtype=torch.int64)] = True
+    return seen.to(logits.device)
+
+
+def pick(logits: Tensor, config: Config, seen: Tensor | None, threshold: Tensor | None) -> Tensor:
+    """The next token of each row (B), from logits (B V).
+
+    `seen` (B V) is what was written, where a penalty counts it. `threshold` (B) is a number from 0 to below 1 for each
+    row, where tokens are drawn: the likeliest tokens are laid end to end, each as long as it is likely, and the number
+    says how far along to look.
+    """
+    logits = logits.float()
+    if seen is not None:
+        logits = logits - logits.logsumexp(dim=-1, keepdim=True)  # log-probabilities: all ≤ 0
+        logits = torch.where(seen, logits * config.penalty, logits)
+    if threshold is None:
+        return logits.argmax(dim=-1)
+    logits = logits / config.temperature
+    count = min(config.top_k or logits.shape[1], logits.shape[1])
+    if count * FEW > logits.shape[1]:
+        ranked, order = logits.sort(dim=-1, descending=True, stable=True)
+        shares, order = ranked.softmax(dim=-1)[:, :count], order[:, :count]
+    else:
+        ranked, order = best(logits, count)
+        shares = (ranked - logits.logsumexp(dim=-1, keepdim=True)).exp()
+    if config.top_p is not None:
+        shares = shares * (shares.cumsum(dim=-1) - shares < config.top_p)  # the likeliest always stays
+    sums = shares.cumsum(dim=-1)
+    picked = (sums < threshold[:, None] * sums[:, -1:]).sum(dim=-1)
+    # what rounding leaves beyond the last token that may be drawn belongs to that token
+    picked = torch.minimum(picked, ((shares > 0).sum(dim=-1) - 1).clamp(min=0))
+    return order.gather(1, picked[:, None])[:, 0]
+
+
+def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` highest of each row (N M) and where they stand, highest first; of equals the first comes first."""
+    found, places = scores.topk(min(count + 1, scores.shape[1]))
+    least, next_best = found[:, count - 1 : count], found[:, count:]
+    found, places = found[:, :count], places[:, :count]
+    # topk may take any of several equals; a GPU counts them sooner than it answers whether there are any left out
+    if scores.is_cuda or bool((next_best == least).any()):
+        nth = torch.arange(count, device=scores.device)
+        equals = (scores == least).cumsum(dim=1, dtype=torch.int32)
+        firsts = torch.searchsorted(equals, (nth + 1).int().expand(len(scores), -1).contiguous())
+        above = found > least
+        places = torch.where(above, places, firsts.gather(1, (nth - above.sum(dim=1, keepdim=True)).clamp(min=0)))
+    places = places.sort(dim=1).values
+    found, order = scores.gather(1, places).sort(dim=1, descending=True, stable=True)
+    return found, places.gather(1, order)
+
+
+def log_probabilities(logits: Tensor, forbidden: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    """rows V: log p of every token, -inf of those that are forbidden; and whether something in a row is NaN (rows).
+
+    The others keep the model's own log p: what is forbidden is not shared out.
+    """
+    if largest >= logits.shape[1]:
+        raise ContractError(
+            f"beam: expected begin, end and banned below {logits.shape[1]} (the model's tokens), found {largest}"
+        )
+    logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+    broken = logp[:, 0].isnan()  # NaN anywhere in a row is in its sum, and so in all of the row
+    return logp.index_fill_(1, forbidden, float("-inf")), broken

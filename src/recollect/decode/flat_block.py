@@ -1,0 +1,266 @@
+"""The blocks of a Transformer for one step, and the three functions that they are made of.
+
+`layers.kernels.step` has the same three as kernels, which a GPU runs where it can. What they compute is said here.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding, gelu, layer_norm, relu, rms_norm, scaled_dot_product_attention, silu
+
+from ..layers import attention, mlp, norm, position
+from ..layers.position import angles
+from .flat_matrix import Matrix, lay, product
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "gelu": gelu, "relu": relu}
+
+
+def norm_linear(
+    x: Tensor,
+    gain: Tensor | None,
+    shift: Tensor | None,
+    eps: float,
+    weight: Matrix,
+    bias: Tensor | None = None,
+    activation: Literal["none", "gelu", "relu"] = "none",
+    kind: Literal["layer", "rms", "none"] = "layer",
+) -> Tensor:
+    """act(W·(norm(x)·gain + shift) + bias): x: B D, weight: N D → B N."""
+    if kind == "layer":
+        x = layer_norm(x, x.shape[-1:], gain, shift, eps)
+    elif kind == "rms":
+        x = rms_norm(x, x.shape[-1:], gain, eps)
+    return ACTIVATIONS[activation](product(x, weight, bias))
+
+
+def linear_add(x: Tensor, weight: Matrix, bias: Tensor | None, residual: Tensor) -> Tensor:
+    """W·x + bias + residual: x: B K, weight: N K, residual: B N → B N."""
+    if isinstance(weight, Tensor) and bias is None:
+        return torch.addmm(residual, x, weight.t())
+    return product(x, weight, bias).add_(residual)
+
+
+def attend_step(
+    qkv: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    clock: Tensor,
+    heads: int,
+    groups: int,
+    rotary: tuple[Tensor, Tensor] | None,
+    scale: float,
+) -> Tensor:
+    """qkv: B (H+2G)·d, queries first; keys, values: B S G d, written in place at slot `clock` (B) → B H·d.
+
+    Row b attends to its slots up to and with clock[b]. `rotary`: cosines and sines by position, S d/2.
+    """
+    turns = None if rotary is None else torch.complex(*rotary)[clock][:, None]
+    visible = (torch.arange(keys.shape[1], device=keys.device) <= clock[:, None])[:, None, None]
+    return attend(qkv, keys, values, clock, heads, groups, turns, scale, visible)
+
+
+def attend(
+    qkv: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    at: Tensor | int,
+    heads: int,
+    groups: int,
+    turns: Tensor | None,
+    scale: float,
+    visible: Tensor | None,
+) -> Tensor:
+    """As `attend_step`, for those who know more of where the rows are.
+
+    `at`: each row's slot (B), or the one of all. `turns`: B 1 d/2, complex. `visible`: B 1 1 S, or None for all.
+    """
+    batch, size = len(qkv), keys.shape[3]
+    turned, v = qkv.view(batch, -1, size).split([heads + groups, groups], dim=1)
+    if turns is not None:
+        pairs = turned.to(turns.real.dtype).unflatten(2, (-1, 2))
+        turned = torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(2).to(qkv.dtype)
+    q, k = turned.split([heads, groups], dim=1)
+    for slots, new in ((keys, k), (values, v)):
+        if isinstance(at, int):
+            slots[:, at].copy_(new)
+        else:
+            slots.scatter_(1, at[:, None, None, None].expand(-1, 1, groups, size), new[:, None].to(slots.dtype))
+    y = scaled_dot_product_attention(
+        q[:, :, None],
+        keys.transpose(1, 2),
+        values.transpose(1, 2),
+        attn_mask=visible,
+        scale=scale,
+        enable_gqa=groups != heads,
+    )
+    return y.reshape(batch, heads * size)
+
+
+class Ways(NamedTuple):
+    """What computes the three functions."""
+
+    norm_linear: Callable[..., Tensor]
+    linear_add: Callable[..., Tensor]
+    attend_step: Callable[..., Tensor]
+
+
+PLAIN = Ways(norm_linear, linear_add, attend_step)
+
+
+def ways(x: Tensor) -> Ways:
+    """Kernels, where they can take such a tensor."""
+    if x.is_cuda:
+        from ..layers.kernels import step
+
+        if step.usable(x):
+            return Ways(step.norm_linear, step.linear_add, step.attend_step)
+    return PLAIN
+
+
+class Clock:
+    """How many tokens each row has read (`now`, B), and what all blocks of a step need of that, made once.
+
+    On a CPU the host counts along: only slots in use are read, and rows that are level need no mask.
+    """
+
+    def __init__(self, now: Tensor, slots: int, dtype: torch.dtype, tables: dict[Any, Any]) -> None:
+        self.now, self.slots, self.dtype = now, slots, dtype
+        self.tables = tables  # by what they are of: those of an earlier clock serve again
+        self.turning: dict[int, Tensor] = {}
+        if not now.is_cuda:
+            self.used = int(now.max())
+            self.level = self.used == int(now.min())
+
+    def tick(self) -> None:
+        self.now = self.now + 1
+        if not self.now.is_cuda:
+            self.used += 1
+        self.turning.clear()
+
+    def rotary(self, size: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of every slot's position, S d/2."""
+        if (size, self.slots) not in self.tables:
+            angle = angles(torch.arange(self.slots, device=self.now.device), size)
+            precise = torch.promote_types(self.dtype, torch.float32)
+            self.tables[size, self.slots] = angle.cos().to(precise), angle.sin().to(precise)
+        return self.tables[size, self.slots]
+
+    def turns(self, size: int) -> Tensor:
+        """The turns of each row's position now, B 1 d/2."""
+        if size not in self.turning:
+            self.turning[size] = torch.complex(*(table[self.now] for table in self.rotary(size)))[:, None]
+        return self.turning[size]
+
+    def visible(self) -> Tensor | None:
+        """Which slots in use each row may see, B 1 1 S."""
+        if self.level:
+            return None
+        return (torch.arange(self.used + 1) <= self.now[:, None])[:, None, None]
+
+
+class Normed(NamedTuple):
+    """A norm and the matrix after it."""
+
+    gain: Tensor | None
+    shift: Tensor | None
+    eps: float
+    kind: str
+    weight: Matrix
+    bias: Tensor | None
+
+    @classmethod
+    def of(cls, own: norm.Norm | None, weight: Tensor, bias: Tensor | None, packing: str | None) -> "Normed":
+        matrix = lay(weight, bias, packing)
+        if own is None:
+            return cls(None, None, 0.0, "none", matrix, bias)
+        kept: Any = own.norm  # RMSNorm has no shift, and no norm has nothing
+        gain, shift, eps = (getattr(kept, name, None) for name in ("weight", "bias", "eps"))
+        return cls(gain, shift, eps or 0.0, own.config.kind, matrix, bias)
+
+    def __call__(self, way: Ways, x: Tensor, activation: str = "none") -> Tensor:
+        return way.norm_linear(x, self.gain, self.shift, self.eps, self.weight, self.bias, activation, self.kind)
+
+
+def biases(*layers: Any) -> Tensor | None:
+    """The biases of several linear layers in one."""
+    return None if layers[0].bias is None else torch.cat([layer.bias for layer in layers]).detach()
+
+
+class Attends:
+    """x + attention(norm(x))."""
+
+    def __init__(self, own: norm.Norm, layer: attention.Attention, packing: str | None) -> None:
+        heads, config = layer.heads, layer.config
+        three = (heads.q, heads.k, heads.v)
+        weight = torch.cat([part.weight for part in three]).detach()
+        self.inward = Normed.of(own, weight, biases(*three), packing)
+        self.out, self.bias = lay(heads.out.weight, heads.out.bias, packing), heads.out.bias
+        self.heads, self.groups, self.size = config.heads, config.groups, config.size
+        self.scale: float = layer.attend.score.as_dot(weight)[1]
+        self.rotary = config.positions == "rotary"
+
+    def start(self, own: attention.Buffer, clock: Clock) -> None:
+        self.keys, self.values = own.keys, own.values
+
+    def __call__(self, x: Tensor, clock: Clock, way: Ways) -> Tensor:
+        qkv = self.inward(way, x)
+        fixed = self.heads, self.groups
+        if x.is_cuda:
+            rotary = clock.rotary(self.size) if self.rotary else None
+            y = way.attend_step(qkv, self.keys, self.values, clock.now, *fixed, rotary, self.scale)
+        else:
+            keys, values = (slots[:, : clock.used + 1] for slots in (self.keys, self.values))
+            turns = clock.turns(self.size) if self.rotary else None
+            at = clock.used if clock.level else clock.now
+            y = attend(qkv, keys, values, at, *fixed, turns, self.scale, clock.visible())
+        return way.linear_add(y, self.out, self.bias, x)
+
+    def finish(self, own: attention.Buffer, clock: Clock) -> attention.Buffer:
+        return own._replace(clock=clock.now)
+
+
+class Feeds:
+    """x + feed-forward(norm(x))."""
+
+    def __init__(self, own: norm.Norm, layer: mlp.FeedForward, packing: str | None) -> None:
+        self.gated = layer.gate is not None
+        inward = (layer.up,) if layer.gate is None else (layer.gate, layer.up)
+        weight = torch.cat([part.weight for part in inward]).detach() if self.gated else layer.up.weight
+        self.inward = Normed.of(own, weight, biases(*inward), packing)
+        self.activation = "none" if self.gated else layer.config.activation
+        self.down, self.bias = lay(layer.down.weight, layer.down.bias, packing), layer.down.bias
+
+    def start(self, own: Any, clock: Clock) -> None:
+        pass
+
+    def __call__(self, x: Tensor, clock: Clock, way: Ways) -> Tensor:
+        hidden = self.inward(way, x, self.activation)
+        if self.gated:
+            gate, up = hidden.chunk(2, dim=1)
+            hidden = silu(gate) * up
+        return way.linear_add(hidden, self.down, self.bias, x)
+
+    def finish(self, own: Any, clock: Clock) -> Any:
+        return own
+
+
+class Places:
+    """x + the vector of each row's position."""
+
+    def __init__(self, layer: position.Position) -> None:
+        self.added = layer.added
+
+    def start(self, own: position.State, clock: Clock) -> None:
+        key = self.added, clock.slots
+        if key not in clock.tables:
+            last = min(clock.slots, self.added.max_positions) if self.added.kind == "learned" else clock.slots
+            clock.tables[key] = self.added(torch.arange(last, device=clock.now.device), clock.dtype)
+        self.table = clock.tables[key]
+
+    def __call__(self, x: Tensor, clock: Clock, way: Ways) -> Tensor:
+        return x + embedding(clock.now, self.table)
+
+    def finish(self, own: position.State, clock: Clock) -> position.State:
+        return own._replace(clock=clock.now)

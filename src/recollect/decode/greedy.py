@@ -1,0 +1,141 @@
+"""Sentences written by their likeliest tokens, in fixed places: what a search with one prefix and no norm finds.
+
+On a GPU the step is captured as a CUDA graph, which is kept for sentences to come: sources are padded to common lengths
+and batches to common sizes, so that few graphs serve many. The host looks every BLOCK steps whether all have ended.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
+
+import torch
+from torch.nn.functional import pad
+
+from ..core import state as states
+from ..core.contract import ContractError, Memory
+from .choice import log_probabilities
+from .fixed import WARM_UPS, capture, fill, put
+from .flat import watched
+
+BLOCK = 8
+GRAPHS = 16  # kept for each model
+GRAIN = 16  # what lengths are rounded up to
+
+
+class Written(NamedTuple):
+    """One text, its Σ log p (the end's too), and whether it ended by itself."""
+
+    tokens: list[int]
+    logprob: float
+    finished: bool
+
+
+class Writer:
+    """The places of one size of batch, for texts between `begin` and `end` without what is `banned`."""
+
+    def __init__(self, model: Any, memory: Memory, room: int, begin: int, end: int, banned: tuple[int, ...]) -> None:
+        rows, device = len(memory.values), memory.values.device
+        self.model, self.room = ref(model), room  # a model may go before its writers
+        self.begin, self.end, self.largest = begin, end, max(begin, end, *banned)
+        self.forbidden = torch.tensor(banned, dtype=torch.int64, device=device)
+        made = model.initial_state(rows, memory=memory, capacity=room)
+        self.state = states.map(lambda tensor: tensor.clone(memory_format=torch.contiguous_format), made)
+        dtype = torch.promote_types(memory.values.dtype, torch.float32)
+        self.token, self.limit = (torch.zeros(rows, dtype=torch.int64, device=device) for _ in range(2))
+        self.tokens = torch.zeros(rows, room, dtype=torch.int64, device=device)
+        self.logprob = torch.zeros(rows, dtype=dtype, device=device)
+        self.done = torch.ones(rows, dtype=torch.bool, device=device)
+        self.at = torch.zeros(1, dtype=torch.int64, device=device)
+        self.broken = torch.zeros(1, dtype=torch.bool, device=device)
+        self.replay = capture(self.once, device)
+
+    def once(self) -> None:
+        """One more token of each sentence; those that have ended are written on and not counted."""
+        logits, after = self.model()(self.token[:, None], self.state)  # pyright: ignore[reportOptionalCall]
+        logp, broken = log_probabilities(logits[:, -1], self.forbidden, self.largest)
+        self.broken.logical_or_((broken & ~self.done).any())
+        token = logp.argmax(dim=-1, keepdim=True)  # of equals the first
+        self.logprob.add_(logp.gather(1, token)[:, 0].masked_fill(self.done, 0))
+        self.tokens.index_copy_(1, self.at, token.masked_fill(self.done[:, None], -1))
+        self.at.add_(1)
+        self.done.logical_or_((token[:, 0] == self.end) | (self.limit <= self.at))
+        self.token.copy_(token[:, 0])
+        fill(self.state, after)
+
+    def write(self, state: Any, limits: Sequence[int], rows: int) -> list[Written]:
+        """The texts of the first `rows` rows of a state."""
+        assert self.replay is not None
+        put(state, self.state)
+        self.token.fill_(self.begin)
+        self.limit.zero_()[:rows].copy_(torch.tensor(limits))
+        self.done.copy_(self.limit == 0)
+        for place in (self.logprob, self.at, self.broken):
+            place.zero_()
+        done = 0
+        while done < max(limits):
+            count = min(BLOCK, max(limits) - done)
+            for _ in range(count):
+                self.replay()
+            done += count
+            over, broken = torch.stack([self.done.all(), self.broken[0]]).tolist()
+            if broken:
+                raise ContractError(
+                    f"beam: expected logits that are numbers, found NaN by step {done}; look at the model's weights"
+                )
+            if over:
+                break
+        texts, sums = self.tokens[:rows, :done].tolist(), self.logprob[:rows].tolist()
+        return [self.told(text, logprob, limit) for text, logprob, limit in zip(texts, sums, limits, strict=True)]
+
+    def told(self, text: list[int], logprob: float, limit: int) -> Written:
+        if logprob == float("-inf"):  # nothing may be written
+            return Written([], logprob, False)
+        finished = self.end in text[:limit]
+        return Written(text[: text.index(self.end) if finished else limit], logprob, finished)
+
+
+_writers: WeakKeyDictionary[Any, OrderedDict[Any, Writer]] = WeakKeyDictionary()
+
+
+def suits(model: Any, memory: Memory) -> bool:
+    """Whether there is something to gain, and nobody looks on: on a GPU, with a model as it is after training."""
+    return memory.values.is_cuda and not (model.training or torch.is_autocast_enabled("cuda") or watched(model))
+
+
+@torch.inference_mode()
+def write(
+    model: Any, memory: Memory, *, begin: int, end: int, banned: Sequence[int], limits: Sequence[int]
+) -> list[Written] | None:
+    """The text of each row of `memory`, at most limits[row] tokens long; None where the step cannot be captured."""
+    rows, places = memory.valid.shape
+    memory = padded(memory, size(rows, 1), size(places, GRAIN) if memory.shape is None else places)
+    room = size(max(*limits, WARM_UPS + 1), GRAIN)
+    weights = tuple(tensor.data_ptr() for tensor in [*model.parameters(), *model.buffers()])
+    shape = memory.values.shape, memory.values.dtype, memory.values.device
+    tokens = begin, end, tuple(sorted(set(banned)))
+    key = shape, room, tokens, weights
+    kept = _writers.setdefault(model, OrderedDict())
+    if key not in kept:
+        kept[key] = Writer(model, memory, room, *tokens)
+        while len(kept) > GRAPHS:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    if kept[key].replay is None:
+        return None
+    return kept[key].write(model.initial_state(len(memory.values), memory=memory, capacity=room), limits, rows)
+
+
+def size(count: int, grain: int) -> int:
+    """The least common size that is large enough: a multiple of `grain`, and above eight of those few ones."""
+    step = max(grain, 1 << max(0, (count - 1).bit_length() - 3))
+    return -(-count // step) * step
+
+
+def padded(memory: Memory, rows: int, places: int) -> Memory:
+    """The memory with so many rows, the last again and again, and places, the new ones not valid."""
+    count, used = memory.valid.shape
+    again = torch.arange(rows, device=memory.valid.device).clamp(max=count - 1)
+    memory = memory if rows == count else states.select(memory, again)
+    spare = places - used
+    return memory._replace(values=pad(memory.values, (0, 0, 0, spare)), valid=pad(memory.valid, (0, spare)))

@@ -1,0 +1,41 @@
+"""Where writing stands, and how it gets there: prompts are read in one go."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core.contract import ContractError
+
+
+@dataclass
+class Position:
+    """Where the writing stands: the model's state, and its logits for the next token."""
+
+    state: Any
+    logits: Tensor  # B V
+    written: list[list[int]]  # of each row, prompt included: what the penalty counts
+    drawn: int = 0  # how many tokens were drawn, so that a position that was saved goes on with the next draw
+
+
+def device_of(model: Any) -> torch.device:
+    return next((t.device for t in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+
+
+@torch.inference_mode()
+def read(model: Any, prompts: Sequence[Sequence[int]], capacity: int | None = None) -> Position:
+    """Read prompts of any lengths ≥ 1 in one batch."""
+    if not prompts or not all(prompts):
+        raise ContractError("generate: expected prompts of at least one token each, found an empty one")
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    x = torch.zeros(len(prompts), int(lengths.max()), dtype=torch.int64)
+    for row, prompt in enumerate(prompts):
+        x[row, : len(prompt)] = torch.tensor(prompt)
+    device = device_of(model)
+    x, lengths = x.to(device), lengths.to(device)
+    room = None if capacity is None else capacity + x.shape[1]
+    logits, state = model.ragged(x, lengths, model.initial_state(len(x), capacity=room))
+    last = logits[torch.arange(len(x), device=device), lengths - 1]
+    return Position(state, last, [list(prompt) for prompt in prompts])

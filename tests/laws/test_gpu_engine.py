@@ -1,0 +1,125 @@
+"""The engine on a GPU: captured steps write what a plain loop writes, whatever the model."""
+
+import pytest
+import torch
+
+from recollect.core import state as states
+from recollect.core.contract import ContractError
+from recollect.decode import beam, greedy, sample
+from recollect.decode.engine import Engine
+from recollect.decode.flat import Flat
+from recollect.decode.flat_block import PLAIN
+from recollect.models import language
+from unit.test_engine import WAYS, loop
+from unit.test_engine_greedy import BEGIN, END, KINDS, PAD, encode
+from unit.test_engine_greedy import build as build_translator
+from unit.test_generate import MODELS, PROMPTS, build, every_model
+
+pytestmark = pytest.mark.gpu
+
+
+def write(engine, prompts, ahead=8, length=20, **how):
+    position = engine.read(prompts)
+    config = sample.Config(length=length, **how)
+    steps = [step for block in engine.blocks(position, config, ahead) for step in block]
+    return [list(row) for row in zip(*steps, strict=True)], position
+
+
+@every_model
+@pytest.mark.parametrize("how", WAYS, ids=str)
+def test_captured_steps_write_what_a_plain_loop_writes(name, how):
+    """In float64, where nothing ties: the loop runs on the CPU."""
+    expected = loop(build(name), PROMPTS, **how)
+    model = build(name).cuda()
+    for exact in (False, True):
+        engine = Engine(model, len(PROMPTS), 25, exact=exact)
+        for _ in range(2):  # the second time from the graph of the first
+            assert write(engine, PROMPTS, **how)[0] == expected
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_network_is_captured(name):
+    engine = Engine(build(name).cuda(), 2, 25)
+    write(engine, PROMPTS[:2], greedy=True)
+    assert all(engine.fixed.replays.values())
+
+
+@pytest.mark.parametrize("name", ["transformer", "lstm", "ttt-linear"])
+def test_two_texts_in_turns_and_a_position_that_goes_on(name):
+    model, expected = build(name).cuda(), loop(build(name), PROMPTS[:2], seed=2)
+    engine, config = Engine(model, 1, 25), sample.Config(length=12, seed=2)
+    positions = [engine.read([prompt]) for prompt in PROMPTS[:2]]
+    writings = [engine.blocks(position, config) for position in positions]
+    for _ in range(12):
+        for writing in writings:
+            next(writing)
+    for position, writing, prompt, text in zip(positions, writings, PROMPTS, expected, strict=False):
+        writing.close()
+        list(engine.blocks(position, sample.Config(length=8, seed=2)))
+        assert position.written[0][len(prompt) :] == text
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("rows", [1, 3, 17])
+@pytest.mark.parametrize(
+    "settings", [{}, {"positions": "learned", "bias": True}, {"norm": "rms", "activation": "swiglu"}]
+)
+def test_the_kernels_of_a_flat_step_stay_near_the_model(settings, rows, precision):
+    """A whole text is told to both; the logits of each step differ by rounding alone."""
+    torch.manual_seed(0)
+    config = language.Config(vocab=300, model="transformer", width=128, heads=4, layers=2, **settings)
+    model = config.build().eval().cuda()
+    engine = Engine(model, rows, 64, precision=precision)
+    assert isinstance(engine.step, Flat)
+    assert engine.step.way is not PLAIN, "on this GPU kernels can take it"
+    prompts = [list(range(1, 2 + row % 5)) for row in range(rows)]
+    position = engine.read(prompts)
+    texts, _ = write(engine, prompts, length=40, greedy=True)
+    texts = [prompt + text for prompt, text in zip(prompts, texts, strict=True)]
+    for block in engine.blocks(position, sample.Config(length=40, greedy=True), ahead=16):
+        fresh = sample.read(model, position.written)
+        close = 2e-3 if precision == "float32" else 0.1
+        error = (position.logits.float() - fresh.logits).abs().max() / fresh.logits.std()
+        assert error < close, f"after {len(block)} more"
+    assert position.written == texts
+    assert {tensor.dtype for tensor in states.leaves(position.state)} <= {torch.float32, torch.int64}
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "tcn", "linear-transformer", "ttt-linear", "ttt-mlp"])
+def test_a_network_runs_in_bfloat16_and_gives_its_state_back_in_float32(name):
+    model = build(name).float().cuda()
+    engine = Engine(model, 2, 25, precision="bfloat16")
+    texts, position = write(engine, PROMPTS[:2], greedy=True)
+    assert all(len(text) == 20 for text in texts)
+    expected = [tensor.dtype for tensor in states.leaves(model.initial_state(1))]
+    assert [tensor.dtype for tensor in states.leaves(position.state)] == expected
+
+
+def test_learned_positions_end_with_one_clear_line():
+    model = language.Config(vocab=7, width=8, heads=2, positions="learned", max_positions=9).build().eval().cuda()
+    assert len(write(Engine(model, 1, 30), [[1, 2, 3]], length=6, greedy=True)[0][0]) == 6
+    with pytest.raises(ContractError, match="9"):
+        write(Engine(model, 1, 30), [[1, 2, 3]], length=7, greedy=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lstm", "ttt-linear", "linear-transformer"])
+def test_a_compiled_step_writes_the_same(name):
+    model = build(name).cuda()
+    assert write(Engine(model, 2, 25, fuse=True), PROMPTS[:2], greedy=True)[0] == loop(
+        build(name), PROMPTS[:2], greedy=True
+    )
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=str)
+def test_captured_sentences_are_those_that_the_search_finds(settings):
+    config = beam.Config(beam=1, length_penalty=0, ratio=1.0, extra=6)
+    how = {"begin": BEGIN, "end": END, "banned": (PAD, BEGIN), "config": config}
+    plain, model = build_translator(**settings), build_translator(**settings).cuda()
+    for lengths in ([3, 9, 1, 4, 7], [8, 2, 5, 5, 5]):
+        expected = beam.search(plain, encode(plain, lengths), **how)
+        memory = states.move(encode(plain, lengths), device="cuda")
+        found = beam.search(model, memory, **how)
+        assert [(h.tokens, h.finished) for (h,) in found] == [(h.tokens, h.finished) for (h,) in expected]
+        assert [h.score for (h,) in found] == pytest.approx([h.score for (h,) in expected], rel=1e-9)
+    assert all(writer.replay is not None for writer in greedy._writers[model].values())

@@ -1,0 +1,210 @@
+"""A step spelled out computes what the model's own call computes; rounded weights stray as far as rounding explains."""
+
+import pytest
+import torch
+
+from recollect.core import state as states
+from recollect.decode.flat import flatten
+from recollect.decode.flat_block import attend_step, linear_add, norm_linear
+from recollect.decode.flat_matrix import Bytes, Halved, lay, product
+from recollect.layers import attention
+from recollect.layers.position import angles
+from recollect.models import language
+
+VOCAB = 11
+
+KNOWN = [
+    {},
+    {"positions": "none"},
+    {"positions": "sinusoid"},
+    {"positions": "learned", "max_positions": 12},
+    {"norm": "rms", "activation": "swiglu"},
+    {"norm": "none", "activation": "relu"},
+    {"bias": True},
+    {"bias": True, "activation": "swiglu", "tie": False},
+    {"layer": {"kv_heads": 1}},
+    {"layer": {"kv_heads": 2, "head_dim": 6, "score": "dot"}},
+    {"feed": False, "dropout": 0.3, "output_dropout": 0.2},
+    {"heads": 1, "hidden": 5, "layers": 3},
+    *({"model": model} for model in ("rnn", "lstm", "gru")),
+    {"model": "lstm", "layer": {"num_layers": 3}, "layers": 1},
+    {"model": "lstm", "layer": {"bias": False}, "embed": 5, "tie": False, "dropout": 0.1},
+    {"model": "gru", "layer": {"num_layers": 2}},
+    {"model": "rnn", "layer": {"nonlinearity": "relu"}, "positions": "sinusoid"},
+]
+
+UNKNOWN = [
+    {"positions": "alibi"},
+    {"order": "post"},
+    {"norm": "batch"},
+    {"block": "plain"},
+    {"layer": {"window": 4}},
+    {"layer": {"score": "additive"}},
+    {"layer": {"score": "general"}},
+    {"layer": {"alignment": "hard"}},
+    {"layer": {"positions": "learned"}, "positions": "none"},
+    {"model": "gru", "layer": {"reset": "before"}},
+    {"model": "lstm", "block": "residual"},
+    *({"model": model} for model in ("mlp", "tcn", "linear-transformer", "ttt-linear", "ttt-mlp")),
+]
+
+
+def build(**settings):
+    torch.manual_seed(1)
+    given = {"model": "transformer", "width": 8, "heads": 2, "layers": 2} | settings
+    model = language.Config(vocab=VOCAB, **given).build().double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.3)  # gains and biases that are not 1 and 0
+    return model
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("level", [True, False], ids=["level", "ragged"])
+@pytest.mark.parametrize("settings", KNOWN, ids=str)
+def test_a_flat_step_is_the_models_own(settings, level):
+    model = build(**settings)
+    flat = flatten(model)
+    assert flat is not None
+    prompt = torch.randint(VOCAB, (3, 5))
+    lengths = torch.tensor([5, 5, 5] if level else [5, 2, 4])
+    _, own = model.ragged(prompt, lengths, model.initial_state(3, capacity=12))
+    state = states.map(torch.clone, own)
+    assert flat.takes(state, 7)
+    flat.start(state, 12)
+    for _ in range(7):
+        token = torch.randint(VOCAB, (3,))
+        expected, own = model(token[:, None], own)
+        assert torch.allclose(flat(token), expected[:, 0], rtol=1e-10, atol=1e-12)
+    after = flat.finish()
+    assert [name for name, _ in states.named(after)] == [name for name, _ in states.named(own)]
+    for found, expected in zip(states.leaves(after), states.leaves(own), strict=True):
+        assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("settings", UNKNOWN, ids=str)
+def test_what_it_does_not_know_it_leaves_alone(settings):
+    assert flatten(build(**settings)) is None
+
+
+def test_a_model_in_training_or_under_observation_is_left_alone():
+    assert flatten(build().train()) is None
+    for watch in ("register_forward_hook", "register_forward_pre_hook"):
+        model = build()
+        getattr(model.body.layers[0].layer, watch)(lambda *given: None)
+        assert flatten(model) is None
+
+
+@pytest.mark.parametrize(("capacity", "more", "fits"), [(12, 7, True), (12, 8, False), (None, 1, False)])
+def test_a_state_without_room_is_not_taken(capacity, more, fits):
+    model = build()
+    _, state = model.ragged(
+        torch.zeros(2, 5, dtype=torch.int64), torch.tensor([5, 3]), model.initial_state(2, capacity=capacity)
+    )
+    assert flatten(model).takes(state, more) is fits
+
+
+def test_learned_positions_are_not_gone_beyond():
+    model = build(positions="learned", max_positions=9)
+    _, state = model(torch.zeros(1, 5, dtype=torch.int64), model.initial_state(1, capacity=20))
+    assert flatten(model).takes(state, 4)
+    assert not flatten(model).takes(state, 5)
+
+
+# ------------------------------------------------------------------------------------------------ what kernels compute
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("positions", ["none", "rotary"])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_the_attention_of_a_step_is_the_layers_own(positions, groups):
+    torch.manual_seed(0)
+    config = attention.Config(dim=24, heads=4, kv_heads=groups, positions=positions, head_dim=6)
+    layer = config.build().double()
+    clock = torch.tensor([0, 7, 3])
+    full = layer.initial_state(3, capacity=9)
+    full = full._replace(keys=torch.randn_like(full.keys), values=torch.randn_like(full.values), clock=clock)
+    x = torch.randn(3, 24).double()
+    kept = states.map(torch.clone, full)
+    expected, after = layer(x[:, None], full)
+    qkv = torch.cat([part(x) for part in (layer.heads.q, layer.heads.k, layer.heads.v)], dim=1)
+    angle = angles(torch.arange(9), 6)
+    rotary = (angle.cos(), angle.sin()) if positions == "rotary" else None
+    y = attend_step(qkv, kept.keys, kept.values, clock, 4, groups, rotary, 6**-0.5)
+    assert torch.allclose(layer.heads.out(y), expected[:, 0], rtol=1e-12)
+    assert torch.allclose(kept.keys, after.keys, rtol=1e-12)
+    assert torch.equal(kept.values, after.values)
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms", "none"])
+@pytest.mark.parametrize("activation", ["none", "gelu", "relu"])
+def test_a_norm_and_a_product_by_their_formulas(kind, activation):
+    torch.manual_seed(0)
+    x, gain, shift, bias = (torch.randn(*shape).double() for shape in ((3, 6), (6,), (6,), (4,)))
+    weight, residual = torch.randn(4, 6).double(), torch.randn(3, 4).double()
+    shift = shift if kind == "layer" else None
+    spread = x - x.mean(dim=1, keepdim=True) if kind == "layer" else x
+    normal = spread / (spread.square().mean(dim=1, keepdim=True) + 1e-5).sqrt() * gain
+    normal = x if kind == "none" else normal + (0 if shift is None else shift)
+    sums = (normal[:, None] * weight).sum(dim=2) + bias
+    phi = 0.5 * (1 + torch.erf(sums / 2**0.5))
+    expected = {"none": sums, "gelu": sums * phi, "relu": sums.clamp(min=0)}[activation]
+    gain = None if kind == "none" else gain
+    found = norm_linear(x, gain, shift, 1e-5, lay(weight), bias, activation, kind)
+    assert torch.allclose(found, expected, rtol=1e-10)
+    plain = (x[:, None] * weight).sum(dim=2) + residual
+    assert torch.allclose(linear_add(x, lay(weight), None, residual), plain, rtol=1e-10)
+    assert torch.allclose(linear_add(x, lay(weight), bias, residual), plain + bias, rtol=1e-10)
+
+
+# ------------------------------------------------------------------------------------------------ rounded weights
+
+SHAPES = [(5, 8), (48, 16), (16, 48), (33, 70), (7, 130)]
+
+
+@pytest.mark.parametrize(("rows", "columns"), SHAPES)
+@pytest.mark.parametrize("batch", [1, 3, 6])
+def test_rounded_matrices_stray_as_far_as_rounding_explains(rows, columns, batch):
+    torch.manual_seed(0)
+    weight, bias, x = torch.randn(rows, columns), torch.randn(rows), torch.randn(batch, columns)
+    exact = x.double() @ weight.double().t() + bias
+    size = x.abs().double() @ weight.abs().double().t()  # what relative errors of single products add up to at most
+    halved = product(x, Halved(weight, bias), bias)
+    assert (halved - exact).abs().le(2**-11 * 1.01 * size + 1e-5).all()
+    assert not torch.equal(halved, product(x, weight, bias)), "something was rounded"
+    # half a step of each weight, x and y to bfloat16
+    step = weight.abs().amax(dim=1).double() / 127 * 1.01
+    bound = x.abs().double().sum(dim=1, keepdim=True) * step / 2 + 2**-8 * (size + exact.abs() + bias.abs()) + 1e-5
+    bytes_ = product(x, Bytes(weight, bias), bias)
+    assert (bytes_ - exact).abs().le(bound).all()
+    assert (bytes_ - exact).norm() < 0.03 * exact.norm()
+
+
+def test_a_matrix_is_the_same_however_it_lies():
+    for rows, columns in SHAPES:
+        weight = torch.randn(rows, columns)
+        assert torch.equal(lay(weight), weight)
+
+
+def test_a_row_of_zeros_stays_zero():
+    weight = torch.randn(4, 64)
+    weight[2] = 0
+    for form in (Halved, Bytes):
+        assert torch.equal(form(weight, None)(torch.randn(2, 64))[:, 2], torch.zeros(2))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("packing", ["float16", "int8"])
+@pytest.mark.parametrize("name", ["transformer", "lstm", "gru", "rnn"])
+def test_a_rounded_model_stays_near_the_model(name, packing):
+    torch.manual_seed(1)
+    model = language.Config(vocab=VOCAB, model=name, width=64).build().eval()  # of weights that make no chaos
+    state = model.initial_state(2, capacity=20)
+    flat = flatten(model, packing)
+    flat.start(states.map(torch.clone, state), 20)
+    for _ in range(20):
+        token = torch.randint(VOCAB, (2,))
+        expected, state = model(token[:, None], state)
+        found = flat(token)
+    error = (found - expected[:, 0]).abs().max() / expected.std()
+    assert 0 < error < (0.01 if packing == "float16" else 0.15)
