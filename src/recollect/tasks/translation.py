@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from ..core import state as states
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.task import Loss
 from ..data.pair_tokens import SPLITS
@@ -117,7 +118,7 @@ class TranslationTask:
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
         tokens, twice = batch.tokens, self.config.consistency > 0 and model.training
         if twice:
-            batch = Batch(*(torch.cat([part, part]) for part in batch[:4]), batch.tokens, batch.number)
+            batch = states.map(lambda part: torch.cat([part, part]), batch)
         memory = model.encode(batch.source, batch.lengths)
         if self.config.sampling and model.training:
             batch = batch._replace(x=self.guessed(model, batch, memory))
