@@ -29,6 +29,14 @@ def test_the_figures_are_drawn_from_the_rows():
             )
 
 
+def test_the_figures_of_the_readmes_are_those_of_the_rows():
+    found = results.rows(ROOT / "results")
+    for name, language in results.READMES.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert results.against.put(text, found, language) == text, "run python -m recollect.report.results"
+        assert len(results.against.table(found, language).splitlines()) > 10
+
+
 def test_a_curve_of_lengths_has_a_point_for_each_length_with_sentences_enough():
     def row(model, *found):
         buckets = [{"above": 0, "upto": n, "sentences": count, "bleu": value} for n, count, value in found]

@@ -1,11 +1,11 @@
-"""docs/results.md and docs/claims.md, from what lies in results/: python -m recollect.report.results [ROOT]"""
+"""docs/results.md, docs/claims.md and the READMEs' figures, from results/: python -m recollect.report.results [ROOT]"""
 
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from . import lengths
+from . import against, lengths
 from .drawing import chart
 from .pages import claims
 from .tables import table
@@ -120,6 +120,7 @@ TITLES = {
         "nats per word; perplexity is its exponential. Times are of many trainings side by side on one GPU",
     ),
 }
+READMES = {"README.md": "en", "README.zh-CN.md": "zh"}
 FIGURES = {"translation-chained": ("length.svg", lengths.chart)}  # file in docs/, and what it is drawn from
 
 
@@ -172,7 +173,11 @@ if __name__ == "__main__":
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     (root / "docs" / "results.md").write_text(page(root / "results"), encoding="utf-8")
     (root / "docs" / "claims.md").write_text(judged(root / "results"), encoding="utf-8")
-    for name, found in rows(root / "results").items():
+    all_rows = rows(root / "results")
+    for name, language in READMES.items():
+        text = (root / name).read_text(encoding="utf-8")
+        (root / name).write_text(against.put(text, all_rows, language), encoding="utf-8")
+    for name, found in all_rows.items():
         if name in FIGURES:
             file, drawn = FIGURES[name]
             (root / "docs" / file).write_text(chart.standalone(drawn(found)), encoding="utf-8")

@@ -1,0 +1,95 @@
+"""Ours beside what is published, for the READMEs: each figure from rows in results/, none by hand."""
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+Found = dict[str, list[Row]]
+
+BEGIN, END = "<!-- figures: python -m recollect.report.results -->", "<!-- end of figures -->"
+HEADS = {
+    "en": ("task and measure", "model", "ours", "seeds", "published"),
+    "zh": ("任务与指标", "模型", "我们的结果", "种子数", "已发表的结果"),
+}
+
+
+class Figure(NamedTuple):
+    """A line: whose rows count, how their values read, and what others have published."""
+
+    file: str
+    model: str
+    task: dict[str, str]  # by language
+    published: str = "–"
+    shown: Callable[[float], str] = "{:.3f}".format
+    value: Callable[[Row], float] = lambda row: row["metric"]["value"]
+    rows: Callable[[Row], bool] = lambda row: True
+
+
+def _two(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _ett(model: str, horizon: int, published: str) -> Figure:
+    return Figure(
+        "series-etth1",
+        model,
+        {"en": f"ETTh1, {horizon} hours ahead, MSE ↓", "zh": f"ETTh1，提前 {horizon} 小时，均方误差 ↓"},
+        published,
+        value=lambda row: row["figures"]["mse"],
+        rows=lambda row: row["settings"]["series"]["horizon"] == horizon,
+    )
+
+
+SHAKESPEARE = {"en": "Tiny Shakespeare, nats per character ↓", "zh": "Tiny Shakespeare，每字符 nats ↓"}
+WIKITEXT = {"en": "WikiText-2, test perplexity ↓", "zh": "WikiText-2，测试困惑度 ↓"}
+MULTI30K = {"en": "Multi30k en→de, test 2016, BLEU ↑", "zh": "Multi30k 英→德，test 2016，BLEU ↑"}
+
+FIGURES = (
+    Figure("tinyshakespeare", "transformer", SHAKESPEARE, "1.4697 (nanoGPT)"),
+    Figure("tinyshakespeare", "lstm", SHAKESPEARE),
+    Figure("tinyshakespeare", "gru", SHAKESPEARE),
+    Figure("tinyshakespeare", "tcn", SHAKESPEARE),
+    Figure("tinyshakespeare", "ttt-linear", SHAKESPEARE),
+    *(
+        Figure("wikitext2", model, WIKITEXT, published, "{:.1f}".format, lambda row: math.exp(row["metric"]["value"]))
+        for model, published in (("lstm", "65.8 (AWD-LSTM)"), ("transformer", "–"), ("ngram", "–"))
+    ),
+    Figure("translation-multi30k", "transformer", MULTI30K, "41.02 (Wu 2021)", _two),
+    Figure("translation-multi30k", "attend", MULTI30K, "≈ 36.8", _two),
+    Figure("translation-multi30k", "context", MULTI30K, "–", _two),
+    Figure("translation-multi30k", "fixed", MULTI30K, "–", _two),
+    *(
+        _ett(model, horizon, f"{linear} (DLinear), {segments} (SegRNN)")
+        for horizon, linear, segments in (
+            (96, ".375", ".351"),
+            (192, ".405", ".392"),
+            (336, ".439", ".423"),
+            (720, ".472", ".466"),
+        )
+        for model in ("gru", "ar")
+    ),
+)
+
+
+def table(found: Found, language: str) -> str:
+    """Markdown; a line whose rows are missing is left out."""
+    heads = HEADS[language]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for figure in FIGURES:
+        rows = [row for row in found.get(figure.file, []) if row["model"] == figure.model and figure.rows(row)]
+        if rows:
+            value = figure.shown(statistics.mean(map(figure.value, rows)))
+            cells = (figure.task[language], f"`{figure.model}`", value, str(len(rows)), figure.published)
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def put(text: str, found: Found, language: str) -> str:
+    """A README with the table between its marks."""
+    before, mark, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (mark and end):
+        raise ValueError(f"README: expected the marks {BEGIN} and {END}, found them not")
+    return f"{before}{BEGIN}\n\n{table(found, language)}\n{END}{after}"
