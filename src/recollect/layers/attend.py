@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from einops import einsum, rearrange
+from einops import einsum
 from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, scaled_dot_product_attention
 
@@ -110,11 +110,11 @@ class Heads(nn.Module):
 
     def merge(self, y: Tensor) -> Tensor:
         """B T H d → B T W."""
-        y = rearrange(y, "b t h d -> b t (h d)")
+        y = y.flatten(2)
         return self.out(y) if self.config.project else y
 
     def _split(self, x: Tensor) -> Tensor:
-        return rearrange(x, "b t (h d) -> b t h d", d=self.config.size)
+        return x.unflatten(2, (-1, self.config.size))
 
     def load_torch(self, module: nn.MultiheadAttention) -> None:
         """Take the weights of a `torch.nn.MultiheadAttention` of the same size."""
