@@ -51,7 +51,7 @@ def card_of(run: Opened) -> dict[str, str] | None:
             "update": "shift",
             "read": "p(next | window), interpolated modified Kneser–Ney",
             "grows": "no",
-            "fast": "one sorted look-up an order for a whole chunk",
+            "fast": "one look-up an order for a whole chunk",
         }
     decoding = run.job.name in ("translation", "captions")
     layer = DECODERS.get(name) if decoding else KINDS[name].layer if name in KINDS else None
