@@ -12,7 +12,7 @@ from torch import nn
 
 from ..core.contract import Config as LayerConfig
 from ..core.contract import ContractError, check_settings
-from ..layers import LAYERS, combine, known, mlp, norm, position
+from ..layers import LAYERS, combine, conv, known, mlp, norm, position
 from ..layers import dropout as drop
 from ..layers.norm import NormName
 from ..layers.position import PositionName
@@ -51,8 +51,9 @@ KINDS: dict[str, Kind] = {
 class BodyConfig:
     """`layer` holds settings of the model's own layer, such as score or window; None leaves a choice to the model.
 
-    `variational` keeps one dropout mask for a chunk. `bias` where it is None: as each layer has it, and none in a
-    Transformer and its feed-forward networks.
+    `variational` keeps one dropout mask for a chunk. `taps` puts a convolution over so many tokens, each channel by
+    itself, around a shortcut before each layer of a residual body: what is near then needs no looking up. `bias` where
+    it is None: as each layer has it, and none in a Transformer and its feed-forward networks.
     """
 
     model: ModelName = "transformer"
@@ -72,10 +73,13 @@ class BodyConfig:
     input_dropout: float | None = None
     output_dropout: float | None = None
     variational: bool = False
+    taps: int | None = None
     layer: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.taps is not None and not self.residual:
+            raise ContractError(f"model: expected residual blocks with taps={self.taps}, found a plain stack")
         allowed = {f.name for f in fields(LAYERS[KINDS[self.model].layer])} - {"dim", "width"}
         for name in self.layer:
             known(f"setting of {self.model}", name, sorted(allowed))
@@ -118,8 +122,9 @@ class BodyConfig:
         feed = mlp.Config(
             dim=dim, hidden=self.hidden, activation=self.activation, bias=bool(self.bias), dropout=self.dropout
         )
+        near = None if self.taps is None else conv.Config(dim=dim, kernel=self.taps, depthwise=True)
         for level in range(self.layers):
-            for layer in (self._layer(level, dim, dim, places), feed if self.feed else None):
+            for layer in (near, self._layer(level, dim, dim, places), feed if self.feed else None):
                 if layer is not None:
                     parts.append(
                         combine.ResidualConfig(

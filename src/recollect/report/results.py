@@ -22,8 +22,12 @@ TITLES = {
         "caption for all, show how much comes from looking",
     ),
     "captions-scenes": (
-        "Rendered scenes, combinations that were held out of training",
-        "share of captions without a mistake; on two CPU cores",
+        "Rendered scenes",
+        "share of captions without a mistake, on scenes that were not trained on; one CPU core",
+    ),
+    "captions-scenes-heldout": (
+        "Rendered scenes, combinations of shape and colour that training held out",
+        "the run of the next table, on things that it has never seen together",
     ),
     "copy": (
         "Copying ten symbols over 1,000 steps",

@@ -230,7 +230,19 @@ def captions(found: list[Row]) -> str:
     constant = found[0]["constant"]
     shown = [f"{constant['bleu1']:.2f}", f"{constant['bleu4']:.2f}", percent(constant["exact"])]
     lines.append(["one caption", "all pictures", "–", *shown, "–", "–", "–", "–"])
-    return markdown([*columns, "machine"], lines, _rules(found))
+    return markdown([*columns, "machine"], lines, _rules(found)) + _gazes(groups)
+
+
+def _gazes(groups: dict[str, list[Row]]) -> str:
+    """How much of the attention lies on what a word names, where the true boxes are known."""
+    lines = []
+    for model, group in groups.items():
+        gazes = [row["gaze"] for row in group if row.get("gaze")]
+        if gazes:
+            cells = [percent(statistics.mean(gaze[key] for gaze in gazes)) for key in ("named", "other", "even")]
+            lines.append([model, *cells, f"{sum(gaze['words'] for gaze in gazes):,}"])
+    columns = ["attention on", "what the word names", "another object", "spread evenly, it would be", "words"]
+    return "\n" + markdown(columns, lines, ["share of the weights inside the true box"]) if lines else ""
 
 
 def ratings(found: list[Row]) -> str:
