@@ -565,6 +565,37 @@ def test_rows_at_different_places_share_a_buffer() -> None:
             assert_close(y[r], run(layer, alone)[0, seen:], f"row {r}")
 
 
+@pytest.mark.parametrize("capacity", [None, 8])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"positions": "rotary"},
+        {"positions": "learned"},
+        {"score": "general"},
+        {"project": False},
+        {"masked": False},
+    ],
+    ids=str,
+)
+def test_a_step_of_rows_at_different_places_equals_its_definition(
+    options: dict[str, Any], capacity: int | None
+) -> None:
+    layer = build("attention", dim=4, heads=2, **options).double().eval()
+    x = torch.randn(3, 6, 4).double()
+    with torch.no_grad():
+        parts = [layer.initial_state(1, capacity=capacity)]  # a row that has seen nothing
+        parts += [
+            layer(x[r : r + 1, :seen], layer.initial_state(1, capacity=capacity))[1] for r, seen in ((1, 2), (2, 4))
+        ]
+        state = states.join(parts)
+        expected, after = layer.unroll(x[:, 5:], states.map(Tensor.clone, state))
+        y, found = layer(x[:, 5:], state)
+    assert_close(y, expected)
+    assert type(found) is type(after)
+    assert_all_close(found, after, "state")
+
+
 @pytest.mark.parametrize("window", [None, 9])
 @pytest.mark.parametrize("chunks", [[7], [6, 1], [4, 3], [1] * 7])
 def test_a_full_buffer_says_so(chunks: list[int], window: int | None) -> None:

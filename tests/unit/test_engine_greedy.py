@@ -143,3 +143,14 @@ def test_a_search_is_greedy_only_if_nothing_else_was_asked():
     assert beam.Config(beam=1, length_penalty=0).greedy
     for other in ({"length_penalty": 0.6}, {"beam": 2}, {"coverage": 0.1}, {"temperature": 1.0}):
         assert not beam.Config(**{"beam": 1, "length_penalty": 0} | other).greedy
+
+
+def test_what_comes_after_the_end_of_a_sentence_counts_for_nothing():
+    """A sentence that has ended is written on beside those that have not; here all that it then gets is NaN."""
+    model = build(model="attend", share="none")
+    memory = encode(model, [5, 3, 4, 2, 5, 1, 4, 3], seed=1)
+    expected = search(model, memory)
+    assert {over for _, _, over in expected} == {True, False}, "some must end before others"
+    with torch.no_grad():
+        model.embedding.weight[END] = math.nan
+    same(write(model, memory), expected)

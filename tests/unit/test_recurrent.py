@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from laws.cases import every_layer
 from recollect.core import state as states
-from recollect.core.contract import Cell, ContractError, Cost
+from recollect.core.contract import Cell, ContractError, Cost, Layer
 from recollect.layers import build, build_encoder, gru, lstm, rnn
 from unit.oracles import assert_all_close, assert_close, gradients, inputs, random_state
 
@@ -174,6 +174,47 @@ def test_a_bidirectional_encoder_equals_torch(kind: str, num_layers: int, length
     }
     found = gradients([memory.values, *summary], [x, *(p for _, p in sorted(ours.items()))])
     assert_all_close(found, gradients([expected, *our_state(final)], [x, *weights]), "gradient")
+
+
+@pytest.mark.parametrize("lengths", [[6, 6, 6], [6, 3, 1], [2, 6, 5], [4, 0, 6]], ids=str)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("rnn", {}),
+        ("rnn", {"bias": False}),
+        ("lstm", {}),
+        ("lstm", {"num_layers": 2}),
+        ("gru", {}),
+        ("gru", {"reset": "before"}),
+    ],
+    ids=str,
+)
+def test_both_ways_at_once_equal_one_after_the_other(name: str, options: dict[str, Any], lengths: list[int]) -> None:
+    onward, back = (build(name, dim=4, width=3, **options).double() for _ in range(2))
+    ends = torch.tensor(lengths)
+    x = (inputs(3, 6, 4) * (torch.arange(6) < ends[:, None])[..., None]).detach().requires_grad_()
+    weights = [x, *onward.parameters(), *back.parameters()]
+    found = states.leaves(onward.both_ways(back, x, ends))
+    expected = states.leaves(Layer.both_ways(onward, back, x, ends))
+    assert_all_close(found, expected, "outputs and states")
+    assert_all_close(gradients(found, weights), gradients(expected, weights), "gradient")
+
+
+def test_both_ways_of_a_cpu_are_one_call_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = build_encoder("bidirectional", dim=4, layer=lstm.Config(dim=4), num_layers=2)
+    calls = []
+    for layer in encoder.forwards:
+        monkeypatch.setattr(layer, "kernel", lambda *args, **named: calls.append(1) or torch.lstm(*args, **named))
+    for layer in encoder.backwards:
+        monkeypatch.setattr(layer, "kernel", None)
+    encoder(torch.randn(2, 5, 4), torch.tensor([5, 3]))
+    assert len(calls) == 2, "one for each level"
+
+
+def test_the_states_of_both_ways_share_no_storage() -> None:
+    memory = build_encoder("bidirectional", dim=4, layer=lstm.Config(dim=4))(torch.randn(2, 5, 4))
+    storages = [tensor.untyped_storage().data_ptr() for tensor in [memory.values, *states.leaves(memory.summary)]]
+    assert len(set(storages)) == len(storages) == 5
 
 
 def test_a_bidirectional_encoder_refuses_weights_of_another_depth() -> None:

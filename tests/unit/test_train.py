@@ -194,6 +194,23 @@ def test_matrices_decay_and_vectors_do_not():
     assert [([p.dim() for p in g["params"]], g["weight_decay"]) for g in groups] == [([2], 0.3), ([1], 0.0)]
 
 
+def test_adamw_takes_the_steps_of_its_formula():
+    torch.manual_seed(0)
+    model = nn.Linear(5, 3).double()
+    optimizer = build_optimizer(model, Settings(lr=0.1, weight_decay=0.3, beta2=0.9))
+    weights = [p.detach().clone() for p in (model.weight, model.bias)]
+    means, squares = ([torch.zeros_like(w) for w in weights] for _ in range(2))
+    for step in range(1, 6):
+        for i, (parameter, decay) in enumerate(((model.weight, 0.3), (model.bias, 0.0))):
+            parameter.grad = torch.randn_like(parameter)
+            means[i] = 0.9 * means[i] + 0.1 * parameter.grad
+            squares[i] = 0.9 * squares[i] + 0.1 * parameter.grad**2
+            mean, square = means[i] / (1 - 0.9**step), squares[i] / (1 - 0.9**step)
+            weights[i] = weights[i] * (1 - 0.1 * decay) - 0.1 * mean / (square.sqrt() + 1e-8)
+        optimizer.step()
+    torch.testing.assert_close([model.weight.detach(), model.bias.detach()], weights, rtol=1e-12, atol=1e-12)
+
+
 # ------------------------------------------------------------------------------------------------ gradients
 
 

@@ -191,6 +191,17 @@ class Layer(nn.Module, ABC, Generic[S]):
             pieces.append(x.new_zeros(len(x), x.shape[1] - start, self.width))
         return torch.cat(pieces, dim=1), states.select(states.join(finished), torch.cat(order).argsort())
 
+    def both_ways(self, back: Any, x: Tensor, lengths: Tensor) -> tuple[Tensor, S, S]:
+        """This layer onward and `back`, another like it, from each row's end: B T 2W, and the state each ends in.
+
+        Both start anew, the padding is already zeroed. Layers with something faster override it.
+        """
+        from . import ragged
+
+        onward, after = ragged.run(self, x, lengths)
+        turned, before = ragged.run(back, ragged.reverse(x, lengths), lengths)
+        return torch.cat([onward, ragged.reverse(turned, lengths)], dim=-1), after, before
+
     def explain(self, state: S, x: Tensor) -> dict[str, Tensor]:
         """What the layer does with x (B D) in this state: gates, weights, whatever an instrument may show."""
         return {}
@@ -264,6 +275,8 @@ def check_state(layer: Any, state: Any, rows: int) -> None:
         raise ContractError(
             f"{name_of(layer)}: expected a state of type {wanted}, found {found}; start from layer.initial_state(batch)"
         )
+    if type(state) is Nothing and layer.state_types:  # of the right type, and no tensor to look at
+        return
     tensors = states.leaves(state)
     for tensor in tensors:
         if tensor.shape[0] != rows:
@@ -359,7 +372,9 @@ class Encoder(nn.Module, ABC):
         own = next(self.parameters(), x)
         if own.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
             raise ContractError(f"{name_of(self)}: expected x of {own.dtype} as the weights, found {x.dtype}")
+        padded = lengths is not None
         lengths = check_lengths(lengths, x, least=1)
         valid = mask(lengths, x.shape[1])
-        values, summary = self.encode(x.masked_fill(~valid[..., None], 0), lengths, valid)
-        return Memory(values.masked_fill(~valid[..., None], 0), valid, summary)
+        padding = ~valid[..., None]
+        values, summary = self.encode(x.masked_fill(padding, 0) if padded else x, lengths, valid)
+        return Memory(values.masked_fill(padding, 0) if padded else values, valid, summary)

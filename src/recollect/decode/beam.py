@@ -94,8 +94,15 @@ class Hypothesis(NamedTuple):
     alignment: list[list[float]] | None = None  # of each token, and the end: weights over the valid source places
 
 
-class Slots(NamedTuple):
-    """Prefixes or texts of each sentence; a slot that holds none scores -inf."""
+class Prefixes(NamedTuple):
+    """What may go on, of each sentence; a slot that holds nothing has log p -inf."""
+
+    node: Tensor  # N K, where in the tree its last token stands
+    logprob: Tensor  # N K
+
+
+class Texts(NamedTuple):
+    """Texts of each sentence; a slot that holds none scores -inf."""
 
     node: Tensor  # N K, where in the tree its last token stands
     logprob: Tensor  # N K
@@ -106,10 +113,9 @@ class Sentences(NamedTuple):
     """All that is known of the sentences that are still written."""
 
     valid: Tensor  # N S, of the source
-    limit: Tensor  # N, the most tokens
-    outlook: Tensor  # N, the norm of a text as long as the limit
-    living: Slots  # N K, likeliest first
-    finished: Slots  # N nbest, best first
+    outlook: Tensor | None  # N, the norm of a text as long as the limit; None where lengths do not count
+    living: Prefixes  # N K, likeliest first
+    finished: Texts  # N nbest, best first
     covered: Tensor | None  # N K S, the weight that each place of the source has got, where coverage counts
 
 
@@ -221,6 +227,7 @@ def search(
     room = min(FIRST_ROOM, max(limits))
     state = model.initial_state(count, memory=memory, capacity=room)
     x = torch.full((count,), begin, dtype=torch.int64, device=device)
+    firsts = first_rows(count, 1, device)
     for step in itertools.count(1):
         if step > room:
             room = min(2 * room, max(limits))
@@ -243,25 +250,25 @@ def search(
         # each prefix has but one end, so this many can go on
         width, after = before.shape[1], min(config.beam, max(1, before.shape[1] * (logp.shape[1] - 1)))
         sentences, parent, x = advance(sentences, choice, tree, config, step, end, after)
-        rows = width * torch.arange(len(going), device=device)[:, None] + parent  # N K
+        rows = firsts + parent  # N K
 
-        *over, failed = torch.cat(
-            [is_done(sentences, step), broken.any(dim=0, keepdim=True)]
-        ).tolist()  # the one word a step from the device
-        if failed:
+        told = torch.cat([is_settled(sentences), broken]).tolist()  # the one word a step from the device
+        over = [settled or limits[row] <= step for settled, row in zip(told, going, strict=False)]
+        if any(told[len(going) :]):
             raise ContractError(
                 f"beam: expected logits that are numbers, found NaN at step {step}; look at the model's weights"
             )
         if any(over):
             leave, stay = (torch.tensor([i for i, out in enumerate(over) if out is left]) for left in (True, False))
             gone = states.select(sentences, leave.to(device))
-            ended.append(([going[i] for i in leave.tolist()], gone.finished, gone.living))
+            ended.append(([going[i] for i in leave.tolist()], gone.finished, cut(gone, config, step)))
             going = [going[i] for i in stay.tolist()]
             if not going:
                 break
             sentences, rows, x = states.select((sentences, rows, x), stay.to(device))
         if any(over) or after != width:
             state = states.select(state, rows.flatten())
+            firsts = first_rows(len(going), after, device)
         elif width > 1:  # rows trade places within their sentences: what the state holds of the source can stay
             state = states.select(state, rows.flatten(), constant=False)
         x = x.flatten()
@@ -275,10 +282,9 @@ def start(memory: Memory, limits: list[int], config: Config) -> Sentences:
     node = torch.arange(count, device=like.device)[:, None]
     return Sentences(
         valid=memory.valid,
-        limit=torch.tensor(limits, device=like.device),
-        outlook=like.new_tensor([config.norm(limit) for limit in limits]),
-        living=Slots(node, like.new_zeros(count, 1), like.new_zeros(count, 1)),
-        finished=Slots(node.expand(-1, config.nbest), *like.new_full((2, count, config.nbest), NEVER)),
+        outlook=like.new_tensor([config.norm(limit) for limit in limits]) if config.length_penalty else None,
+        living=Prefixes(node, like.new_zeros(count, 1)),
+        finished=Texts(node.expand(-1, config.nbest), *like.new_full((2, count, config.nbest), NEVER)),
         covered=like.new_zeros(count, 1, places) if config.coverage > 0 else None,
     )
 
@@ -288,31 +294,53 @@ def advance(
 ) -> tuple[Sentences, Tensor, Tensor]:
     """The sentences one token on, `after` prefixes of each; from which prefix each goes on (N K), and its token."""
     living, finished, covered = sentences.living, sentences.finished, sentences.covered
-    score = choice.logprob / config.norm(step)
+    score = scored(choice.logprob, config, step)
     if covered is not None:
         score = score + config.coverage * shortfall(covered, sentences.valid).gather(1, choice.parent)
     ends = choice.token == end
 
     # of equals the older stay, as they come first
-    node = living.node.gather(1, choice.parent)
-    new = Slots(node, choice.logprob, score.masked_fill(~ends, NEVER))
-    both = Slots(*(torch.cat([old, other[:, : config.beam]], dim=1) for old, other in zip(finished, new, strict=True)))
-    order = both.score.sort(dim=1, descending=True, stable=True).indices[:, : config.nbest]
-    finished = Slots(*(tensor.gather(1, order) for tensor in both))
+    new = Texts(living.node.gather(1, choice.parent), choice.logprob, score.masked_fill(~ends, NEVER))
+    both = Texts(*(torch.cat([old, other[:, : config.beam]], dim=1) for old, other in zip(finished, new, strict=True)))
+    if config.nbest == 1:
+        score, order = both.score.max(dim=1, keepdim=True)
+    else:
+        score, order = both.score.sort(dim=1, descending=True, stable=True)
+        score, order = score[:, : config.nbest], order[:, : config.nbest]
+    finished = Texts(both.node.gather(1, order), both.logprob.gather(1, order), score)
 
     logprob, order = choice.logprob.masked_fill(ends, NEVER).sort(dim=1, descending=True, stable=True)
     logprob, order = logprob[:, :after], order[:, :after]
     parent, token = choice.parent.gather(1, order), choice.token.gather(1, order)
-    node = tree.add(node.gather(1, order), token)
-    living = Slots(node, logprob, score.gather(1, order).masked_fill(logprob == NEVER, NEVER))
+    living = Prefixes(tree.add(living.node.gather(1, parent), token), logprob)
     covered = None if covered is None else covered.take_along_dim(parent[..., None], dim=1)
     return sentences._replace(living=living, finished=finished, covered=covered), parent, token
 
 
-def is_done(sentences: Sentences, step: int) -> Tensor:
+def scored(logprob: Tensor, config: Config, step: int) -> Tensor:
+    """What texts of `step` tokens score, before coverage."""
+    return logprob / config.norm(step) if config.length_penalty else logprob
+
+
+def is_settled(sentences: Sentences) -> Tensor:
     """N: whether nothing that may still come could enter the list."""
-    hope = sentences.living.logprob[:, 0] / sentences.outlook
-    return (sentences.finished.score[:, -1] >= hope) | (sentences.limit <= step)
+    hope = sentences.living.logprob[:, 0]
+    hope = hope if sentences.outlook is None else hope / sentences.outlook
+    return sentences.finished.score[:, -1] >= hope
+
+
+def cut(sentences: Sentences, config: Config, step: int) -> Texts:
+    """The prefixes of sentences that are over, as texts that did not end."""
+    node, logprob = sentences.living
+    score = scored(logprob, config, step)
+    if sentences.covered is not None:
+        score = score + config.coverage * shortfall(sentences.covered, sentences.valid)
+    return Texts(node, logprob, score)
+
+
+def first_rows(count: int, width: int, device: torch.device) -> Tensor:
+    """N 1: where the rows of each sentence begin."""
+    return width * torch.arange(count, device=device)[:, None]
 
 
 def check(begin: int, end: int, banned: Sequence[int], ids: Sequence[int], count: int) -> None:
@@ -390,7 +418,7 @@ def drawn_choices(logprob: Tensor, logp: Tensor, config: sample.Config, draws: l
 
 
 def texts(
-    paths: Paths, ended: list[tuple[list[int], Slots, Slots]], valid: Tensor, nbest: int
+    paths: Paths, ended: list[tuple[list[int], Texts, Texts]], valid: Tensor, nbest: int
 ) -> list[list[Hypothesis]]:
     """The lists of all sentences; unfinished texts only where fewer than `nbest` are finished."""
     found: list[list[Hypothesis]] = [[] for _ in valid]

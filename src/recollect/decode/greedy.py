@@ -44,24 +44,30 @@ class Writer:
         dtype = torch.promote_types(memory.values.dtype, torch.float32)
         self.token, self.limit = (torch.zeros(rows, dtype=torch.int64, device=device) for _ in range(2))
         self.tokens = torch.zeros(rows, room, dtype=torch.int64, device=device)
-        self.logprob = torch.zeros(rows, dtype=dtype, device=device)
-        self.done = torch.ones(rows, dtype=torch.bool, device=device)
+        self.logprobs = torch.zeros(rows, room, dtype=dtype, device=device)  # of each token
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
-        self.broken = torch.zeros(1, dtype=torch.bool, device=device)
         self.replay = capture(self.once, device)
 
     def once(self) -> None:
-        """One more token of each sentence; those that have ended are written on and not counted."""
+        """One more token of each sentence; those that have ended are written on, and the rest is cut off later."""
         logits, after = self.model()(self.token[:, None], self.state)  # pyright: ignore[reportOptionalCall]
-        logp, broken = log_probabilities(logits[:, -1], self.forbidden, self.largest)
-        self.broken.logical_or_((broken & ~self.done).any())
-        token = logp.argmax(dim=-1, keepdim=True)  # of equals the first
-        self.logprob.add_(logp.gather(1, token)[:, 0].masked_fill(self.done, 0))
-        self.tokens.index_copy_(1, self.at, token.masked_fill(self.done[:, None], -1))
-        self.at.add_(1)
-        self.done.logical_or_((token[:, 0] == self.end) | (self.limit <= self.at))
+        logp, _ = log_probabilities(logits[:, -1], self.forbidden, self.largest)
+        logprob, token = logp.max(dim=-1, keepdim=True)  # of equals the first
+        self.logprobs.index_copy_(1, self.at, logprob)
+        self.tokens.index_copy_(1, self.at, token)
         self.token.copy_(token[:, 0])
+        self.at.add_(1)
         fill(self.state, after)
+
+    def look(self, done: int) -> tuple[bool, bool]:
+        """Whether all sentences have ended after `done` steps, and whether a NaN was met before they had."""
+        ends = self.tokens[:, :done] == self.end
+        over = ends.any(dim=1) | (self.limit <= done)
+        steps = torch.arange(done, device=ends.device)
+        counted = (ends.cumsum(dim=1) <= ends.long()) & (steps < self.limit[:, None])
+        broken = (self.logprobs[:, :done].isnan() & counted).any()
+        over, broken = torch.stack([over.all(), broken]).tolist()
+        return over, broken
 
     def write(self, state: Any, limits: Sequence[int], rows: int) -> list[Written]:
         """The texts of the first `rows` rows of a state."""
@@ -69,30 +75,30 @@ class Writer:
         put(state, self.state)
         self.token.fill_(self.begin)
         self.limit.zero_()[:rows].copy_(torch.tensor(limits))
-        self.done.copy_(self.limit == 0)
-        for place in (self.logprob, self.at, self.broken):
-            place.zero_()
+        self.at.zero_()
         done = 0
         while done < max(limits):
             count = min(BLOCK, max(limits) - done)
             for _ in range(count):
                 self.replay()
             done += count
-            over, broken = torch.stack([self.done.all(), self.broken[0]]).tolist()
+            over, broken = self.look(done)
             if broken:
                 raise ContractError(
                     f"beam: expected logits that are numbers, found NaN by step {done}; look at the model's weights"
                 )
             if over:
                 break
-        texts, sums = self.tokens[:rows, :done].tolist(), self.logprob[:rows].tolist()
-        return [self.told(text, logprob, limit) for text, logprob, limit in zip(texts, sums, limits, strict=True)]
+        texts, logprobs = self.tokens[:rows, :done].tolist(), self.logprobs[:rows, :done].tolist()
+        return [self.told(*row) for row in zip(texts, logprobs, limits, strict=True)]
 
-    def told(self, text: list[int], logprob: float, limit: int) -> Written:
+    def told(self, text: list[int], logprobs: list[float], limit: int) -> Written:
+        finished = self.end in text[:limit]
+        length = text.index(self.end) if finished else min(limit, len(text))
+        logprob = sum(logprobs[: length + finished])
         if logprob == float("-inf"):  # nothing may be written
             return Written([], logprob, False)
-        finished = self.end in text[:limit]
-        return Written(text[: text.index(self.end) if finished else limit], logprob, finished)
+        return Written(text[:length], logprob, finished)
 
 
 _writers: WeakKeyDictionary[Any, OrderedDict[Any, Writer]] = WeakKeyDictionary()

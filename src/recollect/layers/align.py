@@ -8,20 +8,25 @@ GROWS   no
 FAST    one loop; the source is projected once, the outputs are read together
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
+from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Example, Memory
 from ..core.contract import Config as BaseConfig
 from . import gru, lstm, rnn
 from .alignment import AlignmentName
 from .attend import Attend, AttendConfig
 from .cross_attention import check_memory, example_memory, source_places
-from .score import ScoreName
+from .kernels.align import Source, Weights, loop
+from .kernels.gates import GATES
+from .score import Additive, Dot, ScoreName
 
+PLAIN = Additive | Dot  # scores that the loop written out knows
 CELLS = {"rnn": rnn.Config, "lstm": lstm.Config, "gru": gru.Config}
 
 
@@ -132,12 +137,50 @@ class SoftAlign(Cell[State]):
         return self.output(self.cell.read(state.cell, x), state.context)
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        if (dtype := self.looping(x, state)) is not None:
+            return self.loop(x, state, dtype)
         hidden, contexts = [], []
         for x_t in x.unbind(1):
             state = self.update(state, x_t)
             hidden.append(self.cell.read(state.cell, x_t))
             contexts.append(state.context)
         return self.output(torch.stack(hidden, dim=1), torch.stack(contexts, dim=1)), state
+
+    def looping(self, x: Tensor, state: State) -> torch.dtype | None:
+        """In what precision the loop written out takes this chunk; None where it does not know the settings."""
+        known = self.config.num_layers == 1 and self.attend.alignment.plain and isinstance(self.attend.score, PLAIN)
+        if not known or torch.compiler.is_compiling():
+            return None
+        kinds = {x.dtype, self.query.weight.dtype, *(tensor.dtype for tensor in states.leaves(state)[:-1])}
+        if torch.is_autocast_enabled(x.device.type):
+            lowered = x.shape[1] > 1 and torch.float64 not in kinds  # one step is not worth weights cast for it
+            return torch.get_autocast_dtype(x.device.type) if lowered else None
+        return x.dtype if len(kinds) == 1 else None
+
+    def loop(self, x: Tensor, state: State, dtype: torch.dtype) -> tuple[Tensor, State]:
+        """A chunk through the loop written out; under autocast all of it is lowered, as torch's own kernels are."""
+        score, query, vector = self.attend.score, self.query.weight, None
+        if isinstance(score, Additive):
+            vector = score.weight[0]
+        elif isinstance(score, Dot) and score.scale != 1:
+            query = query * score.scale
+        W, U, b, d = self.cell.weights(0)
+        h, *c = (part[:, 0] for part in state.cell)
+        given = (
+            (x, h, c[0] if c else None, state.context),
+            Source(state.keys[:, :, 0], state.values, state.valid),
+            Weights(W, U, b, d, query, vector),
+        )
+        kind, lowered = x.device.type, torch.is_autocast_enabled(x.device.type)
+        if lowered:
+            given = states.map(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor, given)
+        (x, h, c, context), source, weights = given
+        with torch.autocast(kind, enabled=False) if lowered else nullcontext():
+            found = loop(x, h, c, context, source, weights, GATES[self.config.cell], self.config.order == "align-first")
+        last = [part[:, None] for part in (found.h, found.c) if part is not None]
+        cell = states.map(lambda own, new: new.to(own.dtype), state.cell, last)
+        context = found.context.to(state.context.dtype)
+        return self.output(found.hidden, found.contexts), state._replace(cell=cell, context=context)
 
     def look_up(self, state: State, h: Tensor) -> Tensor:
         """The context for h: B W → B M."""

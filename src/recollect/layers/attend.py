@@ -114,7 +114,8 @@ class Heads(nn.Module):
         return self.out(y) if self.config.project else y
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(2, (-1, self.config.size))
+        rows, steps, wide = x.shape
+        return x.view(rows, steps, wide // self.config.size, self.config.size)
 
     def load_torch(self, module: nn.MultiheadAttention) -> None:
         """Take the weights of a `torch.nn.MultiheadAttention` of the same size."""

@@ -81,6 +81,7 @@ class Attention(Cell[State | Buffer]):
         self.dim, self.width = config.dim, config.out
         self.heads = Heads(config)
         self.attend = Attend(config)
+        self.ordinary = self.attend.fused and config.window is None and config.positions != "alibi"
         self.added = None
         if config.positions == "sinusoid" or config.positions == "learned":
             self.added = Added(config.positions, config.dim, config.max_positions)
@@ -114,7 +115,7 @@ class Attention(Cell[State | Buffer]):
     def forward(self, x: Tensor, state: State | Buffer) -> tuple[Tensor, State | Buffer]:
         steps = x.shape[1]
         if steps == 1:
-            return self.unroll(x, state)
+            return self.step(x, state) if self.ordinary else self.unroll(x, state)
         window, slots = self.config.window, state.keys.shape[1]
         now = positions_of(state.clock if slots else state.clock[:1], steps)  # a fresh state's rows are all at 0
         q, k, v = self.all_three(x, now)
@@ -133,6 +134,14 @@ class Attention(Cell[State | Buffer]):
             k, v = torch.cat([state.keys, k], dim=1), torch.cat([state.values, v], dim=1)
             after = self.append(state, *chunk)
         return self.heads.merge(self.attend(q, k, v, places, bias=self.bias(places))), after
+
+    def step(self, x: Tensor, state: State | Buffer) -> tuple[Tensor, State | Buffer]:
+        """What `update` and `read` say of one step, in fewer calls: no key lies ahead, so all that is there is seen."""
+        q, k, v = self.all_three(x, state.clock[:, None])
+        after = self.append(state, k, v)
+        there = torch.arange(after.keys.shape[1], device=x.device) < after.clock[:, None]  # B N
+        y = self.attend.kernel(q, after.keys, after.values, attn_mask=there[:, None, None])
+        return self.heads.merge(y), after
 
     def plainly_causal(self, steps: int) -> bool:
         """Whether a fresh chunk needs no mask but the kernel's own."""

@@ -82,7 +82,7 @@ class Conv(Cell[State]):
         taps = state.window[:, :: self.config.dilation]  # B k D
         if not self.config.depthwise:  # the weights as they lie: turned about, they would cost more than the product
             return linear(taps.mT.flatten(1), self.conv.weight.flatten(1), self.conv.bias)
-        y = (taps * self.conv.weight[:, 0].T).sum(dim=1)
+        y = torch.bmm(taps.permute(2, 0, 1), self.conv.weight.mT)[..., 0].T  # a product for each channel
         return y if self.conv.bias is None else y + self.conv.bias
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:

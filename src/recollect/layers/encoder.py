@@ -99,9 +99,7 @@ class Bidirectional(Encoder):
         for level, (onward, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             if level:
                 x = dropout(x, self.config.dropout, self.training)
-            a, after = ragged.run(onward, x, lengths)
-            b, before = ragged.run(back, ragged.reverse(x, lengths), lengths)
-            x = torch.cat([a, ragged.reverse(b, lengths)], dim=-1)
+            x, after, before = onward.both_ways(back, x, lengths)
             summary.append(TwoWay(after, before))
         return x, tuple(summary)
 

@@ -24,7 +24,7 @@ PositionName = Literal["none", "sinusoid", "learned", "rotary", "alibi"]
 
 def positions_of(clock: Tensor, steps: int) -> Tensor:
     """B T: the positions of the next `steps` steps."""
-    return clock[:, None] + torch.arange(steps, device=clock.device)
+    return clock[:, None] if steps == 1 else clock[:, None] + torch.arange(steps, device=clock.device)
 
 
 def angles(positions: Tensor, dim: int, base: float = 10_000.0) -> Tensor:

@@ -121,23 +121,48 @@ class Recurrent(Cell[S]):
     def ragged(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
         if x.shape[1] == 1:
             return super().ragged(x, lengths, state)
-        order = lengths.argsort(descending=True)  # torch's kernel wants the longest row first
-        back = order.argsort()
-        packed = pack_padded_sequence(x[order], lengths[order].clamp(min=1).cpu(), batch_first=True)
-        first = self.pack(states.select(state, order))
-        y, *final = self.kernel(packed.data, packed.batch_sizes, first, *self.arguments())
-        y, _ = pad_packed_sequence(packed._replace(data=y), batch_first=True, total_length=x.shape[1])
-        y, after = y[back], states.select(self.unpack(final, state), back)
+        y, after = self.packed(x, lengths, state, self.arguments())
         empty = (lengths == 0)[:, None, None]
         return y, states.map(lambda before, after: torch.where(empty, before, after), state, after)
 
-    def arguments(self) -> tuple[Any, ...]:
-        """What every fused call is given: weights, bias, layers, dropout, training, bidirectional."""
-        weights = [weight for level in self.levels for weight in self.weights(level) if weight is not None]
+    def packed(self, x: Tensor, lengths: Tensor, state: S, arguments: tuple[Any, ...]) -> tuple[Tensor, S]:
+        """Rows of unequal length through torch's fused kernel, which wants the longest first."""
+        host = lengths.clamp(min=1).cpu()
+        if bool((host[:-1] < host[1:]).any()):
+            order = host.argsort(descending=True).to(x.device)
+            back = order.argsort()
+            y, after = self.packed(x.index_select(0, order), lengths[order], states.select(state, order), arguments)
+            return y.index_select(0, back), states.select(after, back)
+        rows = pack_padded_sequence(x, host, batch_first=True)
+        y, *final = self.kernel(rows.data, rows.batch_sizes, self.pack(state), *arguments)
+        y, _ = pad_packed_sequence(rows._replace(data=y), batch_first=True, total_length=x.shape[1])
+        return y, self.unpack(final, state)
+
+    def both_ways(self, back: Any, x: Tensor, lengths: Tensor) -> tuple[Tensor, S, S]:
+        """On a CPU one call of torch's kernel; cuDNN would want the weights of both ways in one block."""
+        fits = len(self.levels) == 1 and self.cell is not None and x.shape[1] > 1 and x.device.type == "cpu"
+        if not fits or torch.compiler.is_compiling() or (shortest := int(lengths.min())) == 0:
+            return super().both_ways(back, x, lengths)
+        starts = [layer.initial_state(len(x), like=x) for layer in (self, back)]
+        first = states.map(lambda *parts: torch.cat(parts, dim=1), *starts)  # the ways as if they were layers
+        arguments = self.arguments(back)
+        if shortest == x.shape[1]:
+            y, *final = self.kernel(x, self.pack(first), *arguments, batch_first=True)
+            both = self.unpack(final, first)
+        else:
+            y, both = self.packed(x, lengths, first, arguments)
+        after, before = (states.map(lambda part, way=way: part[:, way : way + 1].clone(), both) for way in (0, 1))
+        return y, after, before
+
+    def arguments(self, back: Any = None) -> tuple[Any, ...]:
+        """What every fused call is given: weights (of `back` too), bias, layers, dropout, training, bidirectional."""
+        ways = (self,) if back is None else (self, back)
+        found = [weight for way in ways for level in way.levels for weight in way.weights(level)]
+        weights = [weight for weight in found if weight is not None]
         rate = self.config.dropout if self.training else 0.0
         # cuDNN keeps what a backward pass needs only in training; without dropout the two are the same
         training = self.training or torch.is_grad_enabled()
-        return weights, self.config.bias, len(self.levels), rate, training, False
+        return weights, self.config.bias, len(self.levels), rate, training, back is not None
 
     def weights(self, level: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """W (gates·width, in), U (gates·width, width) and the two biases of one layer."""

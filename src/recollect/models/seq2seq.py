@@ -310,7 +310,7 @@ class Reader(Layer[tuple]):
         return None
 
     def embed(self, x: Tensor) -> Tensor:
-        return self.embedding(x) * self.scale
+        return self.embedding(x) * self.scale if self.scale != 1 else self.embedding(x)
 
     def logits(self, y: Tensor) -> Tensor:
         return self.head(self.narrow(y))

@@ -1,4 +1,4 @@
-"""Triton kernels: for what a GPU would else do in many small operations.
+"""Fewer, larger operations for many small ones: Triton kernels, and loops with a backward of their own.
 
 A kernel is a second form of something that stands in plain PyTorch beside it, which stays the definition: it is used
 where there is no GPU, no Triton, another dtype or a size that no kernel was written for.
