@@ -65,6 +65,7 @@ def test_every_engine_writes_what_a_plain_loop_writes(name, how):
             assert write(kind(model, len(PROMPTS), 25, exact=exact), PROMPTS, ahead=8, **how) == expected
 
 
+@pytest.mark.slow
 @every_model
 def test_an_engine_can_be_used_again_with_other_prompts_and_settings(name):
     model = build(name)
