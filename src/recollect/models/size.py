@@ -10,6 +10,7 @@ from torch import nn
 from ..core.contract import ContractError
 
 C = TypeVar("C")
+NEAR = 0.02  # of the parameters asked for: near enough
 EVEN = 128  # from this width on, other widths are multiples of eight too, as a GPU likes them
 
 
@@ -45,7 +46,9 @@ def fit(config: C, params: int, *, grain: int, what: str, feeds: bool) -> C:
     given: Any = config
     width = solve(lambda width: replace(given, width=width).build(), params, grain=grain, what=what)
     given = replace(given, width=width)
-    if not feeds or given.hidden is not None or grain == 1:
+    with torch.device("meta"):
+        missing = abs(parameters(given.build()) - params) / params
+    if not feeds or given.hidden is not None or missing <= NEAR:
         return given
     even = 8 if width >= EVEN else 1
     hidden = solve(lambda hidden: replace(given, hidden=hidden).build(), params, grain=even, what=what)
