@@ -1,5 +1,6 @@
 """Recurrent layers for one step. Torch's own cells read a matrix by its rows, which takes a CPU twice as long."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ class Level:
         return product(h, self.U, self.d)
 
 
-class Cells:
+class Cells(ABC):
     """A recurrent layer, any number of levels deep."""
 
     def __init__(self, layer: Recurrent[Any], packing: str | None) -> None:
@@ -44,9 +45,9 @@ class Cells:
     def finish(self, own: Any, clock: Any) -> Any:
         return own._replace(h=torch.stack(self.h, dim=1))
 
+    @abstractmethod
     def advance(self, i: int, level: Level, x: Tensor) -> Tensor:
         """The next h of one level."""
-        raise NotImplementedError
 
 
 class RnnCells(Cells):

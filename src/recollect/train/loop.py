@@ -123,8 +123,8 @@ class Trainer:
         self.model.train()
         batches = self.task.batches("train", settings.seed, start=spent.step * settings.accumulate)
         step = self._step(Compiled(self._loss, self.task.repeats) if settings.compile else self._loss)
-        while spent.share(settings) < 1 and self.stop is None:
-            rate = self.schedule.rate(spent.step, spent.share(settings))
+        while (share := spent.share(settings)) < 1 and self.stop is None:
+            rate = self.schedule.rate(spent.step, share)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             self.optimizer.zero_grad(set_to_none=not settings.graph)  # a graph writes gradients where they were
