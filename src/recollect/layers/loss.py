@@ -17,6 +17,8 @@ Reduction = Literal["none", "mean"]
 
 # Logits in a piece, by kind of device: few enough to leave memory alone, so many that adding up gradients costs little.
 PIECE = {"cuda": 2**28, "cpu": 2**23}
+# So many logits may stand whole: below, a device's time goes into launches, above, into bytes, of which pieces move half.
+WHOLE = {"cuda": 2**26, "cpu": 2**23}
 # Tensor cores want whole tiles: a vocabulary is filled up to a multiple with columns that have no chance.
 GRAIN = {"cuda": 64}
 
@@ -41,7 +43,7 @@ def linear_cross_entropy(
 
     A target equal to `ignore` has loss 0 and counts in no mean.
     """
-    if len(targets) * len(weight) <= piece_size(hidden):
+    if len(targets) * len(weight) <= min(of_device(WHOLE, hidden), of_device(PIECE, hidden)):
         logits = at_least_float32(linear(hidden, weight, bias))
         skipped = -100 if ignore is None else ignore
         return cross_entropy(logits, targets, ignore_index=skipped, reduction=reduction, label_smoothing=smoothing)
@@ -180,13 +182,13 @@ def product_dtype(hidden: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if lowered else hidden.dtype
 
 
-def piece_size(hidden: Tensor) -> int:
-    return PIECE.get(hidden.device.type, PIECE["cpu"])
+def of_device(sizes: dict[str, int], tensor: Tensor) -> int:
+    return sizes.get(tensor.device.type, sizes["cpu"])
 
 
 def rows_of_piece(hidden: Tensor, vocab: int) -> int:
     """A power of two, so that pieces are of one size wherever batches are."""
-    return 2 ** (max(1, piece_size(hidden) // vocab).bit_length() - 1)
+    return 2 ** (max(1, of_device(PIECE, hidden) // vocab).bit_length() - 1)
 
 
 def at_least_float32(tensor: Tensor) -> Tensor:
