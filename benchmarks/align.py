@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from recollect.core.contract import Memory
 from recollect.decode import beam
+from recollect.layers.align import Config as SoftAlignConfig
 from recollect.layers.align import SoftAlign
 from recollect.models.seq2seq import Reader, ReaderConfig
 
@@ -106,6 +107,43 @@ def align(device: str) -> Iterator[Row]:
     }
     for title, case in cases.items():
         yield attempt(title, device, partial(case, title, device))
+
+
+def scores(device: str) -> Iterator[Row]:
+    """`attend` training with a dot, scaled or general score, beside the additive one: what the choice costs."""
+    for score in ("dot", "scaled", "general"):
+        title = f"attend training, {score} score B{BATCH[device]} S{SOURCE} T{STEPS} H{WIDTH}"
+        yield attempt(title, device, partial(by_score, title, device, score))
+
+
+def by_score(title: str, device: str, score: Any) -> Row:
+    x = torch.randn(BATCH[device], STEPS, WIDTH, device=device, requires_grad=True)
+    values = torch.randn(BATCH[device], SOURCE, WIDTH, device=device, requires_grad=True)
+    memory = Memory(values, torch.ones(values.shape[:2], dtype=torch.bool, device=device))
+    slope = torch.randn_like(x)
+
+    def learn(score: Any) -> Run:
+        layer = SoftAlignConfig(dim=WIDTH, score=score).build().to(device)
+        inputs = [x, values, *layer.parameters()]
+        return lambda: torch.autograd.grad(
+            layer(x, layer.initial_state(len(x), memory=memory))[0], inputs, slope, allow_unused=True
+        )
+
+    ours, other = {AS_CALLED: learn(score)}, {"additive": learn("additive")}
+    replays, failed = graphs(ours, device)
+    graphed, failed_too = graphs(other, device)
+    return compare(
+        title,
+        ours | replays,
+        other | graphed,
+        device=device,
+        rounds=3 if device == "cpu" else 9,
+        absent=failed | failed_too,
+        unit="tokens",
+        amount=BATCH[device] * STEPS,
+        fresh=lambda: (x.normal_(), values.normal_()),
+        note="float32, the decoder alone; the peer is ours with another score",
+    )
 
 
 def made(device: str) -> tuple[Reader, Plain, Tensor, Memory]:
@@ -258,4 +296,4 @@ def measured(
     )
 
 
-ROWS = {"align": align}
+ROWS = {"align": align, "scores": scores}

@@ -20,6 +20,10 @@ TITLES = {
         "A decoder that looks its source up at every step, beside the loop that one writes by hand, with the same "
         "weights.",
     ),
+    "scores": (
+        "The four scores of soft alignment",
+        "Training with each, beside the additive one. Both sides are ours: this says what a choice costs.",
+    ),
     "decoding": (
         "The next token of a translation",
         "By the contract's step, beside reading the prefix again. Both sides are ours: this says what a state is "
@@ -41,7 +45,7 @@ TITLES = {
         "The exponents say how time and peak memory grow over the last doublings: 1 is in proportion, 2 is quadratic.",
     ),
 }
-OURS_TWICE = ("decoding", "lineage")  # where the peer is ours too
+OURS_TWICE = ("scores", "decoding", "lineage")  # where the peer is ours too
 DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 LEVEL = 0.05  # a ratio this near to 1 is called level
 

@@ -26,7 +26,6 @@ from .kernels.align import Source, Weights, loop
 from .kernels.gates import GATES
 from .score import Additive, Dot, ScoreName
 
-PLAIN = Additive | Dot  # scores that the loop written out knows
 CELLS = {"rnn": rnn.Config, "lstm": lstm.Config, "gru": gru.Config}
 
 
@@ -148,7 +147,9 @@ class SoftAlign(Cell[State]):
 
     def looping(self, x: Tensor, state: State) -> torch.dtype | None:
         """In what precision the loop written out takes this chunk; None where it does not know the settings."""
-        known = self.config.num_layers == 1 and self.attend.alignment.plain and isinstance(self.attend.score, PLAIN)
+        score = self.attend.score
+        cheap = isinstance(score, Additive | Dot) or (score.is_dot and x.shape[1] > 1)  # one step is not worth W·W
+        known = self.config.num_layers == 1 and self.attend.alignment.plain and cheap
         if not known or torch.compiler.is_compiling():
             return None
         kinds = {x.dtype, self.query.weight.dtype, *(tensor.dtype for tensor in states.leaves(state)[:-1])}
@@ -162,8 +163,9 @@ class SoftAlign(Cell[State]):
         score, query, vector = self.attend.score, self.query.weight, None
         if isinstance(score, Additive):
             vector = score.weight[0]
-        elif isinstance(score, Dot) and score.scale != 1:
-            query = query * score.scale
+        else:  # what a score does to a query, it does to the map that makes queries
+            asked, scale = score.as_dot(query.mT[None, None])
+            query = asked[0, 0].mT if scale == 1 else asked[0, 0].mT * scale
         W, U, b, d = self.cell.weights(0)
         h, *c = (part[:, 0] for part in state.cell)
         given = (
