@@ -17,7 +17,7 @@ Reduction = Literal["none", "mean"]
 
 # Logits in a piece, by kind of device: few enough to leave memory alone, so many that adding up gradients costs little.
 PIECE = {"cuda": 2**28, "cpu": 2**23}
-# So many logits may stand whole: below it a device spends its time on launches, above on bytes, of which pieces move half.
+# So many logits may stand whole: fewer cost a device launches, more cost it bytes, of which pieces move half.
 WHOLE = {"cuda": 2**26, "cpu": 2**23}
 # Tensor cores want whole tiles: a vocabulary is filled up to a multiple with columns that have no chance.
 GRAIN = {"cuda": 64}
