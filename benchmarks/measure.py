@@ -26,6 +26,7 @@ from recollect.train.folder import commit
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ("torch", "triton", "transformers", "ctranslate2", "kenlm", "onnxruntime", "flash-linear-attention")
 AS_CALLED = "as called"  # the mode of ours where a row has but one
+PATIENCE = 2.0  # seconds; a call that takes longer is timed once, not in every round
 
 Run = Callable[[], object]
 
@@ -127,10 +128,13 @@ def compare(
     both = set(modes) & set(peers)
     assert not both, f"{row}: expected other names for peers than for modes of ours, found {both}"
     runs, failed = {**modes, **peers}, dict[str, str]()
-    repeats, times = dict[str, int](), {name: list[float]() for name in runs}
+    repeats, times, slow = dict[str, int](), {name: list[float]() for name in runs}, set[str]()
     for name, run in runs.items():
         try:
-            repeats[name] = _warm_up(run, device, seconds)
+            repeats[name], once = _warm_up(run, device, seconds)
+            if once > PATIENCE:
+                slow.add(name)
+                times[name].append(once)
         except Exception as error:
             failed[name] = one_line(error)
             recover(device)
@@ -138,7 +142,7 @@ def compare(
         if fresh is not None:
             with torch.no_grad():
                 fresh()
-        names = list(repeats)
+        names = [name for name in repeats if name not in slow]
         start = number % max(1, len(names))
         for name in names[start:] + names[:start]:
             try:
@@ -152,7 +156,7 @@ def compare(
     best = min(mine, key=lambda name: mine[name]["median"], default="")
     theirs = {name: done[name] for name in peers if name in done}
     for name in theirs if best else ():
-        theirs[name]["ratio"] = statistics.median(a / b for a, b in zip(times[best], times[name], strict=True))
+        theirs[name]["ratio"] = statistics.median(a / b for a, b in zip(times[best], times[name], strict=False))
     missing = (absent or {}) | {name: f"failed: {why}" for name, why in failed.items() if best or name in peers}
     return Row(
         row,
@@ -252,13 +256,13 @@ def recover(device: str) -> None:
             generator.graphsafe_set_state(torch.Generator("cuda"))
 
 
-def _warm_up(run: Run, device: str, seconds: float) -> int:
-    """How many calls last about `seconds`, after some that do not count."""
+def _warm_up(run: Run, device: str, seconds: float) -> tuple[int, float]:
+    """How many calls last about `seconds`, after some that do not count, and how long one took."""
     run()
     once = seconds_of(run, 1, device)
     if once < seconds / 3:
         once = seconds_of(run, max(2, min(50, int(seconds / 3 / max(once, 1e-7)))), device)
-    return max(1, round(seconds / once))
+    return max(1, round(seconds / once)), once
 
 
 def seconds_of(run: Run, repeats: int, device: str) -> float:

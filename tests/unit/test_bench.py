@@ -20,7 +20,7 @@ def clock(monkeypatch):
         run()
         return told[run].pop(0)
 
-    monkeypatch.setattr(measure, "_warm_up", lambda run, device, seconds: run() or 1)
+    monkeypatch.setattr(measure, "_warm_up", lambda run, device, seconds: (run() or 1, 0.0))
     monkeypatch.setattr(measure, "seconds_of", seconds_of)
     return told
 
@@ -61,6 +61,15 @@ def test_a_peer_that_fails_is_named_and_the_others_go_on(clock):
     )
     assert row.absent == {"kenlm": "not installed", "bad": "failed: RuntimeError: no such kernel second line"}
     assert (row.best_peer, row.ratio, row.error) == ("good", 0.5, None)
+
+
+def test_a_slow_peer_is_timed_once(clock, monkeypatch):
+    ours, peer = named("ours"), named("peer")
+    clock |= {ours: [1.0, 2.0, 3.0], peer: []}
+    monkeypatch.setattr(measure, "_warm_up", lambda run, device, seconds: (1, 8.0 if run is peer else 1.0))
+    row = measure.compare("r", ours, {"peer": peer}, device="cpu", rounds=3)
+    assert (row.ours["median"], row.ours["rounds"]) == (2.0, 3)
+    assert (row.peers["peer"]["median"], row.peers["peer"]["rounds"], row.ratio) == (8.0, 1, 0.125)
 
 
 def test_a_peer_that_fails_on_the_way_is_no_longer_run(clock):
@@ -143,7 +152,7 @@ def test_a_peer_that_computes_something_else_is_left_out_unless_all_do():
 def test_calls_are_timed_until_a_round_is_long_enough(monkeypatch):
     calls = []
     monkeypatch.setattr(measure, "seconds_of", lambda run, repeats, device: calls.append(repeats) or 0.001)
-    assert measure._warm_up(lambda: None, "cpu", 0.05) == 50
+    assert measure._warm_up(lambda: None, "cpu", 0.05) == (50, 0.001)
     assert calls == [1, 16]
 
 

@@ -15,7 +15,7 @@ def no_clock(monkeypatch):
 
     def once(run, device, seconds):
         run()
-        return 1
+        return 1, 0.0
 
     monkeypatch.setattr(measure, "_warm_up", once)
     monkeypatch.setattr(floors, "_fastest", lambda run, device: 1e-3)
