@@ -19,7 +19,7 @@ def build_optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimiz
     groups = [group for group in groups if group["params"]]
     if settings.optimizer == "adamw":
         fused = all(p.device.type in ("cuda", "cpu") for p in parameters)
-        return torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, settings.beta2), fused=fused)
+        return torch.optim.AdamW(groups, lr=settings.lr, betas=(settings.beta1, settings.beta2), fused=fused)
     # averaged SGD is plain SGD under an `Average`; torch's own would take each step at the rate of the step before
     return torch.optim.SGD(groups, lr=settings.lr, momentum=settings.momentum)
 

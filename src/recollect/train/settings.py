@@ -27,6 +27,7 @@ class Settings:
     lr: float = 1e-3
     optimizer: OptimizerName = "adamw"
     weight_decay: float = 0.1
+    beta1: float = 0.9
     beta2: float = 0.99
     momentum: float = 0.0
     schedule: ScheduleName = "cosine"
