@@ -64,19 +64,23 @@ def percent(value: float) -> str:
 
 def texts(found: list[Row]) -> str:
     """Models by their mean, with the range over seeds."""
+
+    def name(row: Row) -> str:
+        taps = row["settings"]["model"].get("taps")
+        return f"`{row['model']}`" + (f", {taps} taps before each layer" if taps else "")
+
     by_heart = any(row["data"] in BY_HEART for row in found)
     columns = ["model", "mean", "range", "seeds", "perplexity", "carried state", "parameters"]
     columns += ["training text at the end", "validation at the end"] if by_heart else []
     columns += ["training", "machine"]
     lines = []
-    groups = grouped(found, lambda row: row["model"])
-    for model, group in sorted(groups.items(), key=lambda item: statistics.mean(_values(item[1]))):
+    for model, group in sorted(grouped(found, name).items(), key=lambda item: statistics.mean(_values(item[1]))):
         values = _values(group)
         mean = statistics.mean(values)
         carried = [row["rules"]["stateful"]["nats_per_token"] for row in group if "stateful" in row["rules"]]
         lines.append(
             [
-                f"`{model}`",
+                model,
                 f"{mean:.4f}",
                 f"{min(values):.4f} – {max(values):.4f}" if len(values) > 1 else "–",
                 str(len(values)),
