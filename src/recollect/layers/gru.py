@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ..core.contract import Layer, Memory
+from .kernels.gates import GATES
 from .recurrent import HiddenAlone, RecurrentConfig
 
 
@@ -48,8 +49,8 @@ class Gru(HiddenAlone[State]):
     config: Config
 
     def __init__(self, config: Config) -> None:
-        cell = torch.gru_cell if config.reset == "after" else None
-        super().__init__(config, torch.gru, cell, nn.GRU, gates=3)
+        cell, written = (torch.gru_cell, GATES["gru"]) if config.reset == "after" else (None, None)
+        super().__init__(config, torch.gru, cell, nn.GRU, gates=3, written=written)
 
     def initial_state(
         self,

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ..core.contract import Memory
+from .kernels.gates import GATES
 from .recurrent import Recurrent, RecurrentConfig, batch_first, layer_first
 
 
@@ -43,7 +44,7 @@ class Lstm(Recurrent[State]):
     config: Config
 
     def __init__(self, config: Config) -> None:
-        super().__init__(config, torch.lstm, torch.lstm_cell, nn.LSTM, gates=4)
+        super().__init__(config, torch.lstm, torch.lstm_cell, nn.LSTM, gates=4, written=GATES["lstm"])
         if config.forget_bias and config.bias:
             with torch.no_grad():
                 for level in self.levels:

@@ -13,8 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from ..core import ragged
 from ..core import state as states
 from ..core.contract import Cell, Config, ContractError, Cost
+from .kernels.gates import Gates
+from .kernels.sequence import ends, over
 
 S = TypeVar("S", bound=tuple[Tensor, ...])
 
@@ -50,7 +53,14 @@ class Recurrent(Cell[S]):
     gates: int  # blocks of `width` rows in each weight matrix
 
     def __init__(
-        self, config: RecurrentConfig, kernel: Any, cell: Any, template: Any, gates: int, **options: Any
+        self,
+        config: RecurrentConfig,
+        kernel: Any,
+        cell: Any,
+        template: Any,
+        gates: int,
+        written: Gates | None = None,
+        **options: Any,
     ) -> None:
         super().__init__()
         self.config = config
@@ -60,6 +70,7 @@ class Recurrent(Cell[S]):
         self.kernel = kernel  # torch's fused function, such as torch.lstm
         self.cell = cell  # torch's function for one step of one layer, such as torch.lstm_cell, or None
         self.template = template  # torch's module class, such as nn.LSTM
+        self.written: Any = written  # the gates of one step, where the loop written out knows them
         self.options = options
         self.levels = range(config.num_layers)
         self.passed: tuple[Any, ...] | None = None
@@ -121,6 +132,8 @@ class Recurrent(Cell[S]):
     def ragged(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
         if x.shape[1] == 1:
             return super().ragged(x, lengths, state)
+        if self.looping(x):
+            return self.looped(x, lengths, state)
         y, after = self.packed(x, lengths, state, self.arguments())
         empty = (lengths == 0)[:, None, None]
         return y, states.map(lambda before, after: torch.where(empty, before, after), state, after)
@@ -138,8 +151,35 @@ class Recurrent(Cell[S]):
         y, _ = pad_packed_sequence(rows._replace(data=y), batch_first=True, total_length=x.shape[1])
         return y, self.unpack(final, state)
 
+    def looping(self, x: Tensor) -> bool:
+        """Whether rows of unequal length go through the loop written out: on a GPU, where packing waits for lengths."""
+        return x.is_cuda and self.written is not None and not torch.compiler.is_compiling()
+
+    def looped(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
+        """Level by level; each row's last state is found among those that the steps left."""
+        found = []
+        for level in self.levels:
+            own = states.map(lambda part, level=level: part[:, level], state)
+            (parts,) = over([x], [self.weights(level)], [own], self.written)
+            found.append(ends(parts, lengths, own))
+            x = self.drop(parts[0], level)
+        return x, states.map(lambda _, *levels: torch.stack(levels, dim=1), state, *found)
+
     def both_ways(self, back: Any, x: Tensor, lengths: Tensor) -> tuple[Tensor, S, S]:
         """On a CPU one call of torch's kernel; cuDNN would want the weights of both ways in one block."""
+        if len(self.levels) == 1 and x.shape[1] > 1 and self.looping(x):
+            starts = [
+                states.map(lambda part: part[:, 0], layer.initial_state(len(x), like=x)) for layer in (self, back)
+            ]
+            weights = [layer.weights(0) for layer in (self, back)]
+            onward, turned = over([x, ragged.reverse(x, lengths)], weights, starts, self.written)
+            y = torch.cat([onward[0], ragged.reverse(turned[0], lengths)], dim=-1)
+            y = y.masked_fill(~ragged.mask(lengths, x.shape[1])[..., None], 0)
+            after, before = (
+                states.map(lambda part: part[:, None], ends(way, lengths, own))
+                for way, own in zip((onward, turned), starts, strict=True)
+            )
+            return y, after, before
         fits = len(self.levels) == 1 and self.cell is not None and x.shape[1] > 1 and x.device.type == "cpu"
         if not fits or torch.compiler.is_compiling() or (shortest := int(lengths.min())) == 0:
             return super().both_ways(back, x, lengths)

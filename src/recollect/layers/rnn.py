@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ..core.contract import Memory
+from .kernels.gates import GATES
 from .recurrent import HiddenAlone, RecurrentConfig
 
 
@@ -42,7 +43,8 @@ class Rnn(HiddenAlone[State]):
     def __init__(self, config: Config) -> None:
         kernel = torch.rnn_tanh if config.nonlinearity == "tanh" else torch.rnn_relu
         cell = torch.rnn_tanh_cell if config.nonlinearity == "tanh" else torch.rnn_relu_cell
-        super().__init__(config, kernel, cell, nn.RNN, gates=1, nonlinearity=config.nonlinearity)
+        written = GATES["rnn"] if config.nonlinearity == "tanh" else None
+        super().__init__(config, kernel, cell, nn.RNN, gates=1, written=written, nonlinearity=config.nonlinearity)
         self.activation = torch.tanh if config.nonlinearity == "tanh" else torch.relu
 
     def initial_state(

@@ -1,0 +1,120 @@
+"""Recurrent cells over whole sequences, the gradient written out, with what each step left behind.
+
+cuDNN tells h after every step but c only after the last, and rows of unequal length only if the CPU knows the lengths:
+then nothing can be captured as a CUDA graph. Here every step's c is at hand, so a row's own last one can be taken from
+it. Several ways, such as a layer onward and another back, are one product a step.
+
+Letters: T steps, K ways, B rows, W width, G = gates · W.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from ...core import state as states
+from .gates import Gates
+
+S = TypeVar("S", bound=tuple[Tensor, ...])
+
+
+def over(inputs: Sequence[Tensor], weights: Sequence[Any], before: Sequence[S], gates: Gates) -> list[S]:
+    """Each way over its own input (B T D), with its W, U, b, d: its states (B W each part) become those of all steps
+    (B T W), h first.
+
+    All of it is in the precision of autocast where that is on, as torch's own kernels are.
+    """
+    kind, dtype = inputs[0].device.type, inputs[0].dtype
+    if torch.is_autocast_enabled(kind) and dtype != torch.float64:
+        dtype = torch.get_autocast_dtype(kind)
+    with torch.autocast(kind, enabled=False):
+        own: list[Any] = [[None if w is None else w.to(dtype) for w in way] for way in weights]
+        drives = [
+            linear(x.to(dtype).transpose(0, 1), W, b) for x, (W, _, b, _) in zip(inputs, own, strict=True)
+        ]  # T B G
+        U, d = torch.stack([w[1] for w in own]), None if own[0][3] is None else torch.stack([w[3] for w in own])
+        h, *c = (torch.stack(parts).to(dtype) for parts in zip(*before, strict=True))
+        found = loop(torch.stack(drives, dim=1), U, d, h, c[0] if c else None, gates)
+    parts = [part.permute(1, 2, 0, 3) for part in found if part is not None]  # K B T W
+    return [states.map(lambda _, part, way=way: part[way], first, parts) for way, first in enumerate(before)]
+
+
+def ends(after: S, lengths: Tensor, before: S) -> S:
+    """Of the states after all steps (B T W a part), each row's last (B W); that `before` where a row has no step."""
+    at = (lengths - 1).clamp(min=0)[:, None, None]
+    empty = (lengths == 0)[:, None]
+
+    def last(part: Tensor, own: Tensor) -> Tensor:
+        found = part.gather(1, at.expand(-1, 1, part.shape[2]))[:, 0]
+        return torch.where(empty, own, found.to(own.dtype))
+
+    return states.map(last, after, before)
+
+
+def loop(
+    drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None, gates: Gates
+) -> tuple[Tensor, Tensor | None]:
+    """drive (what each step's gates get from x): T K B G, U: K G W, d: K G, h and c: K B W → all h, all c: T K B W."""
+    if torch.is_grad_enabled():
+        return Loop.apply(gates, drive, U, d, h, c)
+    return forth(drive, U, d, h, c, gates)[:2]
+
+
+def forth(
+    drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None, gates: Gates
+) -> tuple[Tensor, Tensor | None, list[tuple[Tensor, ...]]]:
+    """All h, all c, and what the way back needs of each step."""
+    shape, turned = h.shape, U.mT
+    hidden, cells, kept = [], [], []
+    c = None if c is None else c.flatten(0, 1)
+    for now in drive.unbind(0):
+        asked = torch.bmm(h, turned) if d is None else torch.baddbmm(d[:, None], h, turned)  # K B G
+        new, c, needed = gates.forth(now.flatten(0, 1), asked.flatten(0, 1), h.flatten(0, 1), c)
+        h = new.view(shape)
+        hidden.append(h)
+        cells.append(c)
+        kept.append(needed)
+    return torch.stack(hidden), None if c is None else torch.stack(cells).unflatten(1, shape[:2]), kept
+
+
+class Loop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gates: Any, drive: Any, U: Any, d: Any, h: Any, c: Any):
+        hidden, cells, kept = forth(drive, U, d, h, c, gates)
+        ctx.set_materialize_grads(False)
+        ctx.gates, ctx.biased = gates, d is not None
+        ctx.save_for_backward(U, h, hidden, *(tensor for step in kept for tensor in step))
+        return hidden, cells
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Any):
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "recurrent: expected a first derivative, found create_graph=True; for a second one take layer.unroll"
+            )
+        U, h, hidden, *flat = ctx.saved_tensors
+        steps, (of_hidden, of_cells) = len(hidden), outer
+        size = len(flat) // steps
+        by_h = torch.zeros_like(h) if of_hidden is None else of_hidden[-1]  # of h after step t
+        by_c = None if of_cells is None else of_cells[-1].flatten(0, 1)
+        of_x, of_asked = [], []  # the gradients of both sums, from the last step to the first
+        for t in reversed(range(steps)):
+            kept = tuple(flat[t * size : (t + 1) * size])
+            from_x, from_h, direct, by_c = ctx.gates.back(kept, by_h.flatten(0, 1), by_c)
+            of_x.append(from_x)
+            of_asked.append(from_h)
+            back = from_h.unflatten(0, h.shape[:2])
+            by_h = torch.baddbmm(of_hidden[t - 1], back, U) if t and of_hidden is not None else torch.bmm(back, U)
+            if direct is not None:
+                by_h.add_(direct.view_as(by_h))
+            if t and of_cells is not None:
+                by_c = by_c + of_cells[t - 1].flatten(0, 1)
+        by_drive = torch.stack(of_x[::-1]).unflatten(1, h.shape[:2])
+        alike = of_x[0] is of_asked[0]
+        by_asked = by_drive if alike else torch.stack(of_asked[::-1]).unflatten(1, h.shape[:2])  # T K B G
+        before = torch.cat([h[None], hidden[:-1]])  # T K B W
+        by_U = by_asked.permute(1, 3, 0, 2).flatten(2) @ before.transpose(0, 1).flatten(1, 2)
+        by_d = by_asked.sum(dim=(0, 2)) if ctx.biased else None
+        return None, by_drive, by_U, by_d, by_h, None if by_c is None else by_c.view_as(h)
