@@ -111,15 +111,17 @@ def test_a_compiled_step_writes_the_same(name):
     )
 
 
+@pytest.mark.parametrize("search", [{"beam": 1, "length_penalty": 0}, {"beam": 3, "nbest": 3}], ids=str)
 @pytest.mark.parametrize("settings", KINDS, ids=str)
-def test_captured_sentences_are_those_that_the_search_finds(settings):
-    config = beam.Config(beam=1, length_penalty=0, ratio=1.0, extra=6)
+def test_captured_sentences_are_those_that_the_search_finds(settings, search):
+    config = beam.Config(**search, ratio=1.0, extra=6)
     how = {"begin": BEGIN, "end": END, "banned": (PAD, BEGIN), "config": config}
     plain, model = build_translator(**settings), build_translator(**settings).cuda()
     for lengths in ([3, 9, 1, 4, 7], [8, 2, 5, 5, 5]):
         expected = beam.search(plain, encode(plain, lengths), **how)
         memory = states.move(encode(plain, lengths), device="cuda")
         found = beam.search(model, memory, **how)
-        assert [(h.tokens, h.finished) for (h,) in found] == [(h.tokens, h.finished) for (h,) in expected]
-        assert [h.score for (h,) in found] == pytest.approx([h.score for (h,) in expected], rel=1e-9)
-    assert all(writer.replay is not None for writer in greedy._writers[model].values())
+        for mine, theirs in zip(found, expected, strict=True):
+            assert [(h.tokens, h.finished) for h in mine] == [(h.tokens, h.finished) for h in theirs]
+            assert [h.score for h in mine] == pytest.approx([h.score for h in theirs], rel=1e-9)
+    assert all(writer.replay is not None for writer in greedy._kept[model].values())

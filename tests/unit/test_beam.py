@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Memory
-from recollect.decode import beam
+from recollect.decode import beam, choice
 from recollect.decode.beam import Config, Hypothesis, search
 from recollect.layers import attention, build, build_encoder, cross_attention, gru, lstm
 
@@ -414,7 +414,7 @@ def test_best_is_a_stable_sort(dtype):
     scores[scores == 1] = -math.inf
     values, order = scores.sort(dim=1, descending=True, stable=True)
     for count in (1, 5, 22, 23):
-        found, places = beam.best(scores, count)
+        found, places = choice.best(scores, count)
         assert torch.equal(found, values[:, :count])
         assert torch.equal(places, order[:, :count])
 

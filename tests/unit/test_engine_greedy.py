@@ -76,14 +76,14 @@ def test_one_size_of_batch_serves_sources_near_it_and_new_weights_in_old_places(
     first, second = encode(model, [5, 3]), encode(model, [9, 10], seed=1)
     same(write(model, first), search(model, first))
     same(write(model, second), search(model, second))
-    assert len(greedy._writers[model]) == 1
+    assert len(greedy._kept[model]) == 1
     with torch.no_grad():
         model.head.weight.mul_(-1)
     same(write(model, first), search(model, first))
-    assert len(greedy._writers[model]) == 1
+    assert len(greedy._kept[model]) == 1
     model.head.weight = torch.nn.Parameter(-model.head.weight.detach())
     same(write(model, first), search(model, first))
-    assert len(greedy._writers[model]) == 2
+    assert len(greedy._kept[model]) == 2
 
 
 def test_few_writers_are_kept_and_none_keeps_its_model(monkeypatch):
@@ -91,7 +91,7 @@ def test_few_writers_are_kept_and_none_keeps_its_model(monkeypatch):
     model = build(model="context")
     for rows in (1, 2, 3, 4):
         write(model, encode(model, [4] * rows))
-    assert len(greedy._writers[model]) == 2
+    assert len(greedy._kept[model]) == 2
     alive = weakref.ref(model)
     del model
     gc.collect()

@@ -11,7 +11,6 @@ of the source stays where it is; a sentence that has ended leaves the batch.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,94 +18,14 @@ import torch
 from torch import Tensor
 
 from ..core import state as states
-from ..core.contract import ContractError, Memory, check_settings
-from . import greedy, sample
-from .choice import best, log_probabilities
+from ..core.contract import ContractError, Memory
+from . import greedy, lattice, sample
+from .choice import log_probabilities
+from .prefixes import NEVER, Choice, Config, Hypothesis, Prefixes, Texts, best_choices, going_on, with_ended
 
-NEVER = float("-inf")  # the log-probability of what cannot be
+__all__ = ["Config", "Hypothesis", "search"]
+
 FIRST_ROOM = 16  # slots that a growing state gets at first; doubled when full
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """`nbest` texts of each sentence, out of a search that keeps `beam` prefixes; `beam=1, length_penalty=0` is greedy.
-
-    A text of n tokens (its end counted) scores log p / ((5 + n) / 6)^length_penalty + coverage · Σ over source
-    places of log(min(weight that the place got in all, 1)), as in Wu 2016. It has at most ratio · (length of the
-    source) + extra tokens. With a `temperature` the tokens are drawn, not searched for: out of the `top_k`
-    likeliest, or the fewest that hold `top_p` of the probability.
-    """
-
-    beam: int = 5
-    nbest: int = 1
-    length_penalty: float = 0.6
-    coverage: float = 0.0
-    ratio: float = 2.0
-    extra: int = 20
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_settings(self, least={"extra": 0, "seed": 0})
-        for name in ("length_penalty", "coverage", "ratio"):
-            value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise ContractError(f"beam: expected {name} of at least 0, found {value}")
-        if self.nbest > self.beam:
-            raise ContractError(
-                f"beam: expected nbest of at most beam ({self.beam}), found {self.nbest}; widen the beam"
-            )
-        if self.temperature is not None:
-            if self.beam != 1:
-                raise ContractError(f"beam: expected beam 1 with a temperature, found {self.beam}; draw or search")
-            self.drawing()
-        elif self.top_k is not None or self.top_p is not None:
-            raise ContractError("beam: expected a temperature with top_k or top_p, found none; set temperature=1")
-
-    def drawing(self) -> sample.Config:
-        """The settings of drawing one token."""
-        temperature = 1.0 if self.temperature is None else self.temperature
-        return sample.Config(temperature=temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
-
-    @property
-    def greedy(self) -> bool:
-        """Whether the likeliest token is taken each time, and nothing else asked."""
-        return self.beam == 1 and self.length_penalty == 0 and self.coverage == 0 and self.temperature is None
-
-    def limit(self, source: int) -> int:
-        """The most tokens, end counted, of a text whose source has `source` places."""
-        return max(1, int(self.ratio * source) + self.extra)
-
-    def norm(self, length: int) -> float:
-        """What log p of a text of `length` tokens is divided by: at least 1, and growing with the length."""
-        return ((5 + length) / 6) ** self.length_penalty
-
-
-class Hypothesis(NamedTuple):
-    """One text for one source."""
-
-    tokens: list[int]  # without begin and end
-    score: float  # what n-best lists are sorted by
-    logprob: float  # Σ log p, the end's too
-    finished: bool  # False where it was cut at the limit
-    alignment: list[list[float]] | None = None  # of each token, and the end: weights over the valid source places
-
-
-class Prefixes(NamedTuple):
-    """What may go on, of each sentence; a slot that holds nothing has log p -inf."""
-
-    node: Tensor  # N K, where in the tree its last token stands
-    logprob: Tensor  # N K
-
-
-class Texts(NamedTuple):
-    """Texts of each sentence; a slot that holds none scores -inf."""
-
-    node: Tensor  # N K, where in the tree its last token stands
-    logprob: Tensor  # N K
-    score: Tensor  # N K
 
 
 class Sentences(NamedTuple):
@@ -117,14 +36,6 @@ class Sentences(NamedTuple):
     living: Prefixes  # N K, likeliest first
     finished: Texts  # N nbest, best first
     covered: Tensor | None  # N K S, the weight that each place of the source has got, where coverage counts
-
-
-class Choice(NamedTuple):
-    """Ways to go on, likeliest first: from which prefix, with which token."""
-
-    parent: Tensor  # N M, a slot of the sentence
-    token: Tensor  # N M
-    logprob: Tensor  # N M, of the prefix with the token
 
 
 class Tree:
@@ -218,6 +129,10 @@ def search(
         written = greedy.write(model, memory, begin=begin, end=end, banned=banned, limits=limits)
         if written is not None:
             return [[Hypothesis(text.tokens, text.logprob, text.logprob, text.finished)] for text in written]
+    elif not alignments and lattice.suits(model, memory, config):
+        found = lattice.write(model, memory, begin=begin, end=end, banned=banned, limits=limits, config=config)
+        if found is not None:
+            return found
     forbidden = torch.tensor(sorted(set(banned)), dtype=torch.int64, device=device)
     drawn = config.temperature is not None
     draws = [generator(config.seed, row) for row in ids] if drawn else []
@@ -293,28 +208,15 @@ def advance(
     sentences: Sentences, choice: Choice, tree: Tree, config: Config, step: int, end: int, after: int
 ) -> tuple[Sentences, Tensor, Tensor]:
     """The sentences one token on, `after` prefixes of each; from which prefix each goes on (N K), and its token."""
-    living, finished, covered = sentences.living, sentences.finished, sentences.covered
+    living, covered = sentences.living, sentences.covered
     score = scored(choice.logprob, config, step)
     if covered is not None:
         score = score + config.coverage * shortfall(covered, sentences.valid).gather(1, choice.parent)
-    ends = choice.token == end
-
-    # of equals the older stay, as they come first
-    new = Texts(living.node.gather(1, choice.parent), choice.logprob, score.masked_fill(~ends, NEVER))
-    both = Texts(*(torch.cat([old, other[:, : config.beam]], dim=1) for old, other in zip(finished, new, strict=True)))
-    if config.nbest == 1:
-        score, order = both.score.max(dim=1, keepdim=True)
-    else:
-        score, order = both.score.sort(dim=1, descending=True, stable=True)
-        score, order = score[:, : config.nbest], order[:, : config.nbest]
-    finished = Texts(both.node.gather(1, order), both.logprob.gather(1, order), score)
-
-    logprob, order = choice.logprob.masked_fill(ends, NEVER).sort(dim=1, descending=True, stable=True)
-    logprob, order = logprob[:, :after], order[:, :after]
-    parent, token = choice.parent.gather(1, order), choice.token.gather(1, order)
-    living = Prefixes(tree.add(living.node.gather(1, parent), token), logprob)
-    covered = None if covered is None else covered.take_along_dim(parent[..., None], dim=1)
-    return sentences._replace(living=living, finished=finished, covered=covered), parent, token
+    finished = with_ended(sentences.finished, living.node, choice, score, end, config)
+    on = going_on(choice, end, after)
+    living = Prefixes(tree.add(living.node.gather(1, on.parent), on.token), on.logprob)
+    covered = None if covered is None else covered.take_along_dim(on.parent[..., None], dim=1)
+    return sentences._replace(living=living, finished=finished, covered=covered), on.parent, on.token
 
 
 def scored(logprob: Tensor, config: Config, step: int) -> Tensor:
@@ -399,15 +301,6 @@ def shortfall(covered: Tensor, valid: Tensor) -> Tensor:
     # a place that never got any weight would be worth -inf, and all such texts would be equally bad
     least = torch.finfo(torch.float32).tiny
     return covered.clamp(least, 1).log().masked_fill(~valid[:, None], 0).sum(dim=-1)
-
-
-def best_choices(logprob: Tensor, logp: Tensor, beam: int) -> Choice:
-    """The 2·beam best ways to go on, among which at least `beam` (if there are so many) do not end."""
-    count, width = logprob.shape
-    size = logp.shape[1]
-    ways = (logprob[..., None] + logp.view(count, width, size)).flatten(1)  # N K·V
-    found, index = best(ways, min(2 * beam, width * size))
-    return Choice(index // size, index % size, found)
 
 
 def drawn_choices(logprob: Tensor, logp: Tensor, config: sample.Config, draws: list[torch.Generator]) -> Choice:

@@ -5,8 +5,8 @@ and batches to common sizes, so that few graphs serve many. The host looks every
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -21,6 +21,7 @@ from .flat import watched
 BLOCK = 8
 GRAPHS = 16  # kept for each model
 GRAIN = 16  # what lengths are rounded up to
+W = TypeVar("W")
 
 
 class Written(NamedTuple):
@@ -101,9 +102,6 @@ class Writer:
         return Written(text[:length], logprob, finished)
 
 
-_writers: WeakKeyDictionary[Any, OrderedDict[Any, Writer]] = WeakKeyDictionary()
-
-
 def suits(model: Any, memory: Memory) -> bool:
     """Whether there is something to gain, and nobody looks on: on a GPU, with a model as it is after training."""
     return memory.values.is_cuda and not (model.training or torch.is_autocast_enabled("cuda") or watched(model))
@@ -114,22 +112,36 @@ def write(
     model: Any, memory: Memory, *, begin: int, end: int, banned: Sequence[int], limits: Sequence[int]
 ) -> list[Written] | None:
     """The text of each row of `memory`, at most limits[row] tokens long; None where the step cannot be captured."""
+    rows = len(memory.values)
+    memory, room = rounded(memory, limits)
+    tokens = begin, end, tuple(sorted(set(banned)))
+    writer = kept(model, memory, (room, tokens), lambda: Writer(model, memory, room, *tokens))
+    if writer.replay is None:
+        return None
+    return writer.write(model.initial_state(len(memory.values), memory=memory, capacity=room), limits, rows)
+
+
+def rounded(memory: Memory, limits: Sequence[int]) -> tuple[Memory, int]:
+    """The memory in a common size, and a common number of steps that suffices."""
     rows, places = memory.valid.shape
     memory = padded(memory, size(rows, 1), size(places, GRAIN) if memory.shape is None else places)
-    room = size(max(*limits, WARM_UPS + 1), GRAIN)
+    return memory, size(max(*limits, WARM_UPS + 1), GRAIN)
+
+
+_kept: WeakKeyDictionary[Any, OrderedDict[Any, Any]] = WeakKeyDictionary()
+
+
+def kept(model: Any, memory: Memory, settings: tuple[Any, ...], make: Callable[[], W]) -> W:
+    """What was made for these weights, shapes and settings before, else made now; the latest GRAPHS of a model stay."""
     weights = tuple(tensor.data_ptr() for tensor in [*model.parameters(), *model.buffers()])
-    shape = memory.values.shape, memory.values.dtype, memory.values.device
-    tokens = begin, end, tuple(sorted(set(banned)))
-    key = shape, room, tokens, weights
-    kept = _writers.setdefault(model, OrderedDict())
-    if key not in kept:
-        kept[key] = Writer(model, memory, room, *tokens)
-        while len(kept) > GRAPHS:
-            kept.popitem(last=False)
-    kept.move_to_end(key)
-    if kept[key].replay is None:
-        return None
-    return kept[key].write(model.initial_state(len(memory.values), memory=memory, capacity=room), limits, rows)
+    key = memory.values.shape, memory.values.dtype, memory.values.device, settings, weights
+    own = _kept.setdefault(model, OrderedDict())
+    if key not in own:
+        own[key] = make()
+        while len(own) > GRAPHS:
+            own.popitem(last=False)
+    own.move_to_end(key)
+    return own[key]
 
 
 def size(count: int, grain: int) -> int:

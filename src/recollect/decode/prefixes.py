@@ -1,0 +1,133 @@
+"""What a search keeps and how it moves on: prefixes that may still grow, texts that have ended, ways between them."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..core.contract import ContractError, check_settings
+from . import sample
+from .choice import best
+
+NEVER = float("-inf")  # the log-probability of what cannot be
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """`nbest` texts of each sentence, out of a search that keeps `beam` prefixes; `beam=1, length_penalty=0` is greedy.
+
+    A text of n tokens (its end counted) scores log p / ((5 + n) / 6)^length_penalty + coverage · Σ over source
+    places of log(min(weight that the place got in all, 1)), as in Wu 2016. It has at most ratio · (length of the
+    source) + extra tokens. With a `temperature` the tokens are drawn, not searched for: out of the `top_k`
+    likeliest, or the fewest that hold `top_p` of the probability.
+    """
+
+    beam: int = 5
+    nbest: int = 1
+    length_penalty: float = 0.6
+    coverage: float = 0.0
+    ratio: float = 2.0
+    extra: int = 20
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_settings(self, least={"extra": 0, "seed": 0})
+        for name in ("length_penalty", "coverage", "ratio"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf"):
+                raise ContractError(f"beam: expected {name} of at least 0, found {value}")
+        if self.nbest > self.beam:
+            raise ContractError(
+                f"beam: expected nbest of at most beam ({self.beam}), found {self.nbest}; widen the beam"
+            )
+        if self.temperature is not None:
+            if self.beam != 1:
+                raise ContractError(f"beam: expected beam 1 with a temperature, found {self.beam}; draw or search")
+            self.drawing()
+        elif self.top_k is not None or self.top_p is not None:
+            raise ContractError("beam: expected a temperature with top_k or top_p, found none; set temperature=1")
+
+    def drawing(self) -> sample.Config:
+        """The settings of drawing one token."""
+        temperature = 1.0 if self.temperature is None else self.temperature
+        return sample.Config(temperature=temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken each time, and nothing else asked."""
+        return self.beam == 1 and self.length_penalty == 0 and self.coverage == 0 and self.temperature is None
+
+    def limit(self, source: int) -> int:
+        """The most tokens, end counted, of a text whose source has `source` places."""
+        return max(1, int(self.ratio * source) + self.extra)
+
+    def norm(self, length: int) -> float:
+        """What log p of a text of `length` tokens is divided by: at least 1, and growing with the length."""
+        return ((5 + length) / 6) ** self.length_penalty
+
+
+class Hypothesis(NamedTuple):
+    """One text for one source."""
+
+    tokens: list[int]  # without begin and end
+    score: float  # what n-best lists are sorted by
+    logprob: float  # Σ log p, the end's too
+    finished: bool  # False where it was cut at the limit
+    alignment: list[list[float]] | None = None  # of each token, and the end: weights over the valid source places
+
+
+class Prefixes(NamedTuple):
+    """What may go on, of each sentence; a slot that holds nothing has log p -inf."""
+
+    node: Tensor  # N K, where in the tree its last token stands
+    logprob: Tensor  # N K
+
+
+class Texts(NamedTuple):
+    """Texts of each sentence; a slot that holds none scores -inf."""
+
+    node: Tensor  # N K, where in the tree its last token stands
+    logprob: Tensor  # N K
+    score: Tensor  # N K
+
+
+class Choice(NamedTuple):
+    """Ways to go on, likeliest first: from which prefix, with which token."""
+
+    parent: Tensor  # N M, a slot of the sentence
+    token: Tensor  # N M
+    logprob: Tensor  # N M, of the prefix with the token
+
+
+def with_ended(finished: Texts, nodes: Tensor, choice: Choice, score: Tensor, end: int, config: Config) -> Texts:
+    """The texts, and sorted in what `choice` ends, with these scores (N M); `nodes` (N K) are those of the prefixes."""
+    # of equals the older stay, as they come first
+    ended = score.masked_fill(choice.token != end, NEVER)
+    new = Texts(nodes.gather(1, choice.parent), choice.logprob, ended)
+    both = Texts(*(torch.cat([old, other[:, : config.beam]], dim=1) for old, other in zip(finished, new, strict=True)))
+    if config.nbest == 1:
+        score, order = both.score.max(dim=1, keepdim=True)
+    else:
+        score, order = both.score.sort(dim=1, descending=True, stable=True)
+        score, order = score[:, : config.nbest], order[:, : config.nbest]
+    return Texts(both.node.gather(1, order), both.logprob.gather(1, order), score)
+
+
+def going_on(choice: Choice, end: int, count: int) -> Choice:
+    """The `count` likeliest ways that do not end."""
+    logprob, order = choice.logprob.masked_fill(choice.token == end, NEVER).sort(dim=1, descending=True, stable=True)
+    order = order[:, :count]
+    return Choice(choice.parent.gather(1, order), choice.token.gather(1, order), logprob[:, :count])
+
+
+def best_choices(logprob: Tensor, logp: Tensor, beam: int) -> Choice:
+    """The 2·beam best ways to go on, among which at least `beam` (if there are so many) do not end."""
+    count, width = logprob.shape
+    size = logp.shape[1]
+    ways = (logprob[..., None] + logp.view(count, width, size)).flatten(1)  # N K·V
+    found, index = best(ways, min(2 * beam, width * size))
+    return Choice(index // size, index % size, found)
