@@ -31,6 +31,9 @@ KNOWN = [
     {"model": "lstm", "layer": {"bias": False}, "embed": 5, "tie": False, "dropout": 0.1},
     {"model": "gru", "layer": {"num_layers": 2}},
     {"model": "rnn", "layer": {"nonlinearity": "relu"}, "positions": "sinusoid"},
+    {"model": "linear-transformer"},
+    {"model": "linear-transformer", "layer": {"feature": "identity", "normalise": False}, "norm": "rms", "bias": True},
+    {"model": "linear-transformer", "positions": "learned", "max_positions": 12, "activation": "swiglu"},
 ]
 
 UNKNOWN = [
@@ -45,7 +48,7 @@ UNKNOWN = [
     {"layer": {"positions": "learned"}, "positions": "none"},
     {"model": "gru", "layer": {"reset": "before"}},
     {"model": "lstm", "block": "residual"},
-    *({"model": model} for model in ("mlp", "tcn", "linear-transformer", "ttt-linear", "ttt-mlp")),
+    *({"model": model} for model in ("mlp", "tcn", "ttt-linear", "ttt-mlp")),
 ]
 
 

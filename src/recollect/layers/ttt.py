@@ -286,7 +286,7 @@ class Ttt(Cell[State]):
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         steps = x.shape[1]
         if steps == 1:
-            return self.unroll(x, state)
+            return self.one_step(x, state)
         if self.has_kernel(state):
             return self.fused(x, state)
         batch = self.config.mini_batch or steps
@@ -324,6 +324,17 @@ class Ttt(Cell[State]):
         at = (offset[:, None] + torch.arange(steps, device=x.device))[:, None, :, None]
         y = y.gather(2, at.expand(-1, y.shape[1], -1, y.shape[3]))
         return self.merge(y, x), State(model, gathered, state.clock + steps)
+
+    def one_step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """The dual form of one step: no W − ρ·G is ever made, and W stays as it is between boundaries."""
+        place, clock = state.clock[:, None] % (self.config.mini_batch or 1), state.clock + 1
+        factor = self.factors(x.device)[place][:, None, :, None]
+        seen = self.query(x, state, place), *self.see(x, state, place)
+        y, total = self.dual(state.model, state.gradient, *seen, factor)
+        on_host = clock.device.type == "cpu" and not torch.compiler.is_compiling()
+        if on_host and self.config.mini_batch and not bool((clock % self.config.mini_batch == 0).any()):
+            return self.merge(y, x), State(state.model, total, clock)
+        return self.merge(y, x), self.settle(state.model, total, clock)
 
     def spare(self, offset: Tensor) -> int:
         """By how much the grid is longer than the chunk: the largest offset, or where asking would wait, any."""
@@ -365,27 +376,34 @@ class Ttt(Cell[State]):
         full: Tensor,
         factors: Tensor,
     ) -> tuple[Tensor, Model, Model]:
-        """The dual form: every step of one mini-batch at once. q, k, v: B H b d; full: B 1 1 1; factors: b or 1.
+        """All steps of one mini-batch, and the step that ends it where it is `full` (B 1 1 1); factors: b or 1."""
+        y, total = self.dual(model, gathered, q, k, v, rate, factors[:, None])
+        if self.config.mini_batch is None:
+            return y, model, total
+        return y, *self.step(model, total, full, factors[-1])
 
-        W_t = W − ρ_t (G + Σ_{s≤t} η_s x_sᵀ g_s), so q_t W_t needs no W_t: it is q_t (W − ρ_t G) minus
-        attention from q_t to the earlier x_s with values η_s g_s.
+    def dual(
+        self, model: Model, gathered: Model, q: Tensor, k: Tensor, v: Tensor, rate: Tensor, factor: Tensor
+    ) -> tuple[Tensor, Model]:
+        """The dual form: steps of one mini-batch, read at once, and the gradient gathered after them.
+
+        q, k, v: B H b d; factor, the ρ of each step: b 1 or B 1 1 1. W_t = W − ρ_t (G + Σ_{s≤t} η_s x_sᵀ g_s), so
+        q_t W_t needs no W_t: it is q_t (W − ρ_t G) minus attention from q_t to the earlier x_s with values η_s g_s.
         """
         inputs, slopes = self.backward(model, k, v)
         slopes = [slope * rate for slope in slopes]
-        factor = factors[:, None]  # b 1
         z = q
         for i, (x, slope) in enumerate(zip(inputs, slopes, strict=True)):
             seen = gelu(z, approximate="tanh") if i else q
             earlier = (seen @ x.mT + self.biased).tril() @ slope
             moved = seen @ gathered.weights[i] + gathered.biases[i] + earlier
             z = seen @ model.weights[i] + model.biases[i] - factor * moved
+        add = torch.addcmul if q.shape[2] == 1 else add_products
         total = Model(
-            tuple(g + x.mT @ slope for g, x, slope in zip(gathered.weights, inputs, slopes, strict=True)),
+            tuple(add(g, x.mT, slope) for g, x, slope in zip(gathered.weights, inputs, slopes, strict=True)),
             tuple(g + self.biased * s.sum(dim=2, keepdim=True) for g, s in zip(gathered.biases, slopes, strict=True)),
         )
-        if self.config.mini_batch is None:
-            return self.close(q, z), model, total
-        return self.close(q, z), *self.step(model, total, full, factors[-1])
+        return self.close(q, z), total
 
     def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
         """The inner `loss` (B H) at the current weights, and the inner `rate` (B H)."""
@@ -401,6 +419,10 @@ class Ttt(Cell[State]):
         products += self.dim * c.heads if c.learn_rate else 0
         with torch.no_grad():
             return Cost(2 * batch * steps * products, states.nbytes(self.initial_state(1)) * batch)
+
+
+def add_products(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return total + a @ b
 
 
 def gelu_slope(x: Tensor) -> Tensor:
