@@ -4,6 +4,7 @@ import json
 from importlib import import_module
 from math import log
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,6 @@ from recollect.claims import (
     long_rnn,
     parity,
     recall,
-    score,
     sharing,
     stores,
     ttt_batch,
@@ -39,7 +39,7 @@ from recollect.train.loop import TrainingStopped
 
 HOLDS, LIMITS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.LIMITS, Verdict.FAILS, Verdict.UNDECIDED
 IDS = (
-    "gates", "capacity", "clip", "bptt", "heads", "score", "warm-up", "depth", "sharing", "stores", "ttt-batch",
+    "gates", "capacity", "clip", "bptt", "heads", "warm-up", "depth", "sharing", "stores", "ttt-batch",
     "recall", "parity", "long-gap", "long-rnn",
 )  # fmt: skip
 
@@ -134,26 +134,52 @@ def test_gates(found, verdict):
     assert gates.judge(found)[0] is verdict
 
 
-def copied(light, heavy, narrow_bits=(8.0, 9.0), wide_bits=(20.0, 21.0)):
-    accuracy = {16: {2: light, 8: heavy}, 64: {2: light, 8: [0.9, 0.9]}}
-    return accuracy, {16: {2: [6, 6], 8: narrow_bits}, 64: {2: [6, 6], 8: wide_bits}}
+def asked(light, heavy, wide=(0.9, 0.9), gained=(0.02, 0.1), attention=(1.0, 0.99)):
+    right = {capacity.NARROW: {1: light, 4: heavy}, capacity.WIDE: {1: light, 4: wide}}
+    return capacity.Asked(right=right, gained=gained, attention=attention)
+
+
+BOUND = asked([1.0, 0.9], [0.4, 0.5])
 
 
 @pytest.mark.parametrize(
-    ("copies", "attention", "pairs", "verdict"),
+    ("found", "expected"),
     [
-        (copied([1.0, 1.0], [0.4, 0.5]), [1.0, 0.99], {2: [1.0, 1.0], 8: [0.5, 0.9]}, HOLDS),
-        (copied([1.0, 1.0], [0.4, 0.5]), [1.0, 0.9], {2: [1.0, 1.0], 8: [0.5, 0.5]}, LIMITS),
-        (copied([1.0, 1.0], [0.4, 0.5]), [1.0, 0.99], {2: [1.0, 1.0], 8: [0.5, 0.99]}, LIMITS),
-        (copied([1.0, 1.0], [0.4, 0.5]), [1.0, 0.99], {2: [0.5, 0.5], 8: [0.125, 0.125]}, LIMITS),
-        (copied([1.0, 1.0], [0.96, 0.99]), [1.0, 1.0], {2: [1.0, 1.0], 8: [0.5, 0.5]}, FAILS),
-        (copied([1.0, 0.5], [0.4, 0.5]), [1.0, 1.0], {2: [1.0, 1.0], 8: [0.5, 0.5]}, UNDECIDED),
-        (copied([1.0, 1.0], [0.4, 0.92]), [1.0, 1.0], {2: [1.0, 1.0], 8: [0.5, 0.5]}, UNDECIDED),
-        (copied([1.0, 1.0], [0.4, 0.5], (8.0, 9.0), (9.5, 9.9)), [1.0], {2: [1.0], 8: [0.5]}, UNDECIDED),
+        (BOUND, True),
+        (asked([1.0, 0.8], [0.4, 0.5]), None),
+        (asked([1.0, 1.0], [0.96, 0.99]), False),
+        (asked([1.0, 1.0], [0.4, 0.92]), None),
+        (asked([1.0, 1.0], [0.4, 0.5], gained=[0.0, 0.2]), None),
+        (asked([1.0, 1.0], [0.4, 0.5], attention=[1.0, 0.8]), None),
+        (asked([1.0, 1.0], [0.4, 0.5], wide=[0.54, 0.9]), None),
+        (asked([0.5, 0.5], [0.4, 0.5]), None),
     ],
 )
-def test_capacity(copies, attention, pairs, verdict):
-    assert capacity.judge(*copies, attention, pairs)[0] is verdict
+def test_a_bound_needs_a_state_that_learnt_and_others_that_hold_more(found, expected):
+    assert capacity.bounded(found)[0] is expected
+
+
+@pytest.mark.parametrize(
+    ("copying", "recall", "verdict"),
+    [
+        (BOUND, BOUND, HOLDS),
+        (BOUND, asked([0.5, 0.5], [0.3, 0.3]), LIMITS),
+        (asked([1.0, 1.0], [0.96, 0.99]), BOUND, LIMITS),
+        (asked([1.0, 1.0], [0.96, 0.99]), asked([0.5, 0.5], [0.3, 0.3]), FAILS),
+        (asked([0.5, 0.5], [0.3, 0.3]), asked([0.5, 0.5], [0.3, 0.3]), UNDECIDED),
+    ],
+)
+def test_capacity(copying, recall, verdict):
+    assert capacity.judge({"copying": copying, "recall": recall})[0] is verdict
+
+
+def test_one_pair_takes_no_pairing_and_is_not_counted():
+    assert capacity.from_two({1: 1.0, 2: 0.5, 3: 0.3}) == {2: 0.5, 3: 0.3}
+
+
+def test_what_is_learnt_late_is_the_last_half_of_training():
+    run: Any = SimpleNamespace(curve=[{"loss": 3.0}, {"valid": 0.8}, {"loss": 1.0}, {"valid": 0.5}])
+    assert capacity.late(run, 2.0) == pytest.approx(0.15)
 
 
 def test_bits_held_run_from_none_to_all():
@@ -219,30 +245,6 @@ def test_bptt(truncated, random, full, kept, verdict):
 def test_heads(alone, fed, verdict):
     found = {"alone": dict(zip((1, 2), alone, strict=True)), "fed": dict(zip((1, 2), fed, strict=True))}
     assert heads.judge(found)[0] is verdict
-
-
-@pytest.mark.parametrize(
-    ("additive", "dot", "slow", "verdict"),
-    [
-        ([0.01, 0.02], [0.01, 0.03], 3.0, HOLDS),
-        ([0.01, 0.02], [0.01, 0.5], 3.0, LIMITS),
-        ([0.01, 0.02], [0.4, 0.5], 3.0, LIMITS),
-        ([0.01, 0.02], [0.01, 0.03], 1.2, FAILS),
-        ([0.5, 0.6], [0.5, 0.5], 3.0, UNDECIDED),
-    ],
-)
-def test_score(additive, dot, slow, verdict):
-    errors = {"scaled": [0.01, 0.01], "dot": dot, "general": [0.02, 0.02], "additive": additive}
-    if verdict is UNDECIDED:
-        errors |= {"scaled": [0.5, 0.5], "general": [0.5, 0.5]}
-    times = {name: [1.0, 1.1, 0.9] for name in errors} | {"additive": [slow, slow, slow]}
-    assert score.judge(errors, times)[0] is verdict
-
-
-def test_score_is_undecided_where_only_the_additive_one_is_sure():
-    errors = {name: [0.0, 0.5] for name in ("scaled", "dot", "general")} | {"additive": [0.0, 0.0]}
-    times = {name: [1.0] for name in errors} | {"additive": [3.0]}
-    assert score.judge(errors, times)[0] is UNDECIDED
 
 
 @pytest.mark.parametrize(
@@ -475,11 +477,14 @@ TINY = {
         "run": MEMORY | {"width": 4},
     },
     "capacity": {
-        "widths": (4, 8),
+        "widths": {capacity.NARROW: 4, capacity.WIDE: 8},
         "loads": (1, 2, 3),
         "copy": MEMORY | {"distance": 3, "lr": 1e-3, "all_steps": False},
-        "attention": {"width": 8, "heads": 1, "layers": 1, "positions": "learned"},
-        "recall": PAIRS | {"width": 8, "lr": 1e-3},
+        "recall": PAIRS | {"lr": 1e-3},
+        "attention": {
+            "copy": {"width": 8, "heads": 1, "layers": 1, "positions": "learned"},
+            "recall": {"width": 8, "heads": 2, "layers": 2},
+        },
     },
     "clip": {
         "explode": TEXT | {"width": 4},
@@ -489,10 +494,6 @@ TINY = {
     },
     "bptt": {"run": TEXT | {"width": 4, "segment": 2}, "margin": 0.05, "batches": 20},
     "heads": MEMORY | {"width": 8, "length": 10, "symbols": 2, "lr": 1e-3},
-    "score": {
-        "run": {k: v for k, v in PAIRS.items() if k != "eval_rows"} | {"width": 8, "heads": 2},
-        "time": {"rows": 1, "steps": 8, "dim": 4, "heads": 1},
-    },
     "warm-up": {"run": TEXT, "model": {"layers": 2, "width": 8, "heads": 2}, "rates": (1e-3, 1e-2)},
     "depth": {"depths": (1, 2), "params": 6000, "run": TEXT | {"heads": 2, "lr": 1e-3}},
     "sharing": {"rows": 8, "length": 4, "width": 4, "narrow": 2, "steps": 2, "batch": 4},
@@ -538,7 +539,6 @@ def test_the_settings_of_both_forms_go_together(name, full, monkeypatch):
     """Nothing is learnt here: with the same figures for everything no claim can hold."""
     home = _gaps if name in ("long-gap", "long-rnn") else module(name)
     monkeypatch.setattr(home, "train", pretend)
-    monkeypatch.setattr(score, "seconds", lambda *_, **__: [1.0])
     monkeypatch.setattr(bptt, "saved_bytes", lambda *_: 1)
     monkeypatch.setattr(bptt, "judge_estimators", lambda *_: {})
     monkeypatch.setattr(warm_up, "gradients", lambda *_: [1.0, 1.0])
@@ -566,6 +566,6 @@ def test_the_experiment_runs_from_end_to_end(name, monkeypatch):
     assert json.loads(json.dumps(found.figures))
     assert "nan" not in found.summary
     again = claims.load(name).run(Effort(seeds=2))
-    timed = {"bptt", "score", "ttt-batch"}
+    timed = {"bptt", "ttt-batch"}
     assert again.verdict == found.verdict or name in timed
     assert again.summary == found.summary or name in timed

@@ -79,7 +79,17 @@ class Written(NamedTuple):
     backward: Tensor  # N: whether the target was to be written from the source's end
 
 
-def train(task: TranslationTask, model: str, *, width: int, steps: int, rate: float, seed: int, **settings: Any) -> Any:
+def train(
+    task: TranslationTask,
+    model: str,
+    *,
+    width: int,
+    steps: int,
+    rate: float,
+    seed: int,
+    every: int | None = None,
+    **settings: Any,
+) -> Any:
     """A recurrent translator, the same in everything but in how it reads the source."""
     config = seq2seq.Config(
         source=task.data.source.size,
@@ -90,7 +100,7 @@ def train(task: TranslationTask, model: str, *, width: int, steps: int, rate: fl
         both_ways=False,
         **settings,
     )
-    return fit(task, config, steps=steps, rate=rate, seed=seed, device=str(task.device))
+    return fit(task, config, steps=steps, rate=rate, seed=seed, device=str(task.device), every=every)
 
 
 @torch.no_grad()

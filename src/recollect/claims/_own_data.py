@@ -9,8 +9,13 @@ from ..train.loop import Trainer
 from ..train.settings import Settings
 
 
-def fit(task: Task, config: Any, *, steps: int, rate: float, seed: int, device: str = "cpu") -> Any:
-    """A model of `config` with the weights it has after so many steps, ready to be measured."""
+def fit(
+    task: Task, config: Any, *, steps: int, rate: float, seed: int, device: str = "cpu", every: int | None = None
+) -> Any:
+    """A model of `config` with the weights it has after so many steps, ready to be measured.
+
+    On the way the task evaluates it after `every` so many steps.
+    """
     torch.manual_seed(seed)
     model = config.build()
     settings = Settings(
@@ -18,7 +23,7 @@ def fit(task: Task, config: Any, *, steps: int, rate: float, seed: int, device: 
         lr=rate,
         warmup=steps // 20,
         weight_decay=0.0,
-        eval_every=steps,
+        eval_every=every or steps,
         save_every=steps,
         seed=seed,
     )

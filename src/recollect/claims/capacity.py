@@ -1,89 +1,162 @@
-"""How much a state of fixed size holds: more and more is asked of it at the same delay.
+"""How much a state of fixed size holds: more and more is asked of it.
 
-The first quick form (a delay of 10, rate 0.005, 500 steps) ended before the narrow GRU had learnt even the lightest
-load, and could decide nothing; it now has a delay of 4 and rate 0.01, and 200 steps of recall instead of 300 to
-keep within the time of a quick form. The thresholds are as they were. Its first result showed that TTT had only learnt
-which values there were (right once in as many as there are pairs), so that the fall with the load said nothing: since
-then recall counts only where the fewest pairs are recalled, by the threshold that copying has.
+A narrow and a wide GRU copy more and more symbols after the same delay, and recall the values of more and more keys. A
+fall of the narrow one alone could be one of training: so it must know the lightest load, have stopped to gain when its
+training ends, and fall short of the wide one, which has the same steps; and attention, whose state grows with what it
+is told, must know the heaviest.
+
+In the first form of this experiment recall was asked of a TTT-linear model, which did not learn it even of two pairs;
+the rule then got a condition that it had not had before the result. This form and its rule are new, and its steps and
+rates were chosen with other seeds than those that are judged. After its first result one thing was changed: recall
+began with one pair, which takes no pairing, since the only value seen is the answer. The narrow GRU knew that and no
+more (of three values it named one that was there), so what it showed was no bound. Recall now begins with two pairs,
+and the verdict changed from `holds` to `holds within limits`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import log
 from typing import Any
 
 from ..core.chart import Chart
 from ..data.memory import Copy
 from ._shown import curve, gather, said, sentence
-from ._trained import seeds, train
+from ._trained import Trained, seeds, train
 from .claim import Claim, Effort, Found, Verdict, apart
 
-KNOWN, KEPT, LOST = 0.9, 0.95, 0.9
-BITS = 1.0  # by which the wider state must hold more
-FALL = 0.05  # of the share of pairs recalled, from the lightest load to the heaviest
+KNOWN, KEPT = 0.9, 0.95  # right answers, at least
+LESS = 0.05  # right answers that the narrow state must have less than the wide one
+ENDED = 0.1  # of what is asked, that the narrow state may still come to know in the last half of training
+FEWEST = 2  # pairs of recall: with one, whoever names the value that was there is right
+NARROW, WIDE = "narrow", "wide"
 ASKED = log(Copy.symbols) / log(2)  # bits of a symbol
-QUICK = {
-    "widths": (16, 64),
+QUICK: dict[str, Any] = {
+    "widths": {NARROW: 16, WIDE: 64},
+    "copy": {"steps": 800, "distance": 4, "batch": 32, "lr": 1e-2, "all_steps": False, "eval_rows": 500},
     "loads": (2, 4, 8),
-    "copy": {"steps": 500, "distance": 4, "batch": 32, "lr": 1e-2, "all_steps": False, "eval_rows": 500},
-    "attention": {"width": 64, "heads": 1, "layers": 1, "positions": "learned"},
-    "recall": {"steps": 200, "length": 32, "load": 8, "vocab": 64, "width": 32, "batch": 32, "lr": 3e-3},
+    "recall": {"steps": 800, "length": 12, "load": 3, "vocab": 16, "batch": 64, "lr": 1e-2, "eval_rows": 500},
+    "attention": {
+        "copy": {"width": 64, "heads": 1, "layers": 1, "positions": "learned"},
+        "recall": {"width": 64, "heads": 2, "layers": 2, "lr": 3e-3, "steps": 300},
+    },
 }
-FULL = {
-    "widths": (32, 128),
-    "loads": (2, 4, 8, 16, 32),
+FULL: dict[str, Any] = {
+    "widths": {NARROW: 32, WIDE: 128},
     "copy": {"steps": 5000, "distance": 20, "batch": 128, "lr": 3e-3, "all_steps": False},
-    "attention": {"width": 128, "heads": 2, "layers": 2, "positions": "learned"},
-    "recall": {"steps": 5000, "length": 128, "load": 32, "vocab": 256, "width": 64, "batch": 128, "lr": 3e-3},
+    "loads": (2, 4, 8, 16, 32),
+    "recall": {"steps": 10_000, "length": 32, "load": 8, "vocab": 64, "batch": 128, "lr": 5e-3},
+    "attention": {
+        "copy": {"width": 128, "heads": 2, "layers": 2, "positions": "learned"},
+        "recall": {"width": 64, "heads": 2, "layers": 2, "lr": 2e-3},
+    },
 }
-SEEDS = 2, 3
+SEEDS = 3, 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One test at all of its loads: right answers of each seed."""
+
+    right: Mapping[str, Mapping[int, Sequence[float]]]  # {narrow or wide: {load: [of each seed]}}
+    gained: Sequence[float]  # share of the heaviest load that the narrow state learnt in the last half of training
+    attention: Sequence[float]  # at the heaviest load
+
+    def ends(self, width: str) -> tuple[Sequence[float], Sequence[float]]:
+        """Right answers at the lightest load and at the heaviest."""
+        found = self.right[width]
+        return found[min(found)], found[max(found)]
 
 
 def run(effort: Effort) -> Found:
-    terms = effort.pick(QUICK, FULL)
-    loads, numbers = terms["loads"], seeds(effort, *SEEDS)
+    terms, numbers = effort.pick(QUICK, FULL), seeds(effort, *SEEDS)
 
-    def copy(model: str, load: int, seed: int, **settings: Any) -> dict[str, Any]:
-        found = train("copy", model, seed=seed, device=effort.device, load=load, **terms["copy"] | settings)
-        return found.figures
+    def one(test: str, model: str, seed: int, **settings: Any) -> Trained:
+        each = {"eval_every": terms[test]["steps"] // 2, "device": effort.device}
+        return train(test, model, seed=seed, **terms[test] | each | settings)
 
-    accuracy: dict[int, dict[int, list[float]]] = {}
-    bits: dict[int, dict[int, list[float]]] = {}
-    for width in terms["widths"]:
-        runs = [{load: copy("gru", load, seed, width=width, layers=1) for load in loads} for seed in numbers]
-        accuracy[width] = gather({load: run[load]["accuracy"] for load in loads} for run in runs)
-        bits[width] = gather({load: held(load, run[load]["loss"]) for load in loads} for run in runs)
-    attention = [copy("transformer", loads[-1], seed, **terms["attention"])["accuracy"] for seed in numbers]
-    asked = {"layers": 2, "heads": 2, "positions": "learned", "mini_batch": 4, "vary": True}
-    pairs = gather(
-        train("recall", "ttt-linear", seed=seed, device=effort.device, **asked | terms["recall"]).points()
-        for seed in numbers
-    )
-    verdict, limits = judge(accuracy, bits, attention, pairs)
-    narrow, wide = terms["widths"]
-    last = loads[-1]
-    summary = (
-        f"Copying {last} symbols ({last * ASKED:.0f} bits): a GRU of {narrow} holds {said(bits[narrow][last], 1)} "
-        f"bits, one of {wide} {said(bits[wide][last], 1)}; right answers {said(accuracy[narrow][last])} and "
-        f"{said(accuracy[wide][last])}, attention {said(attention)}. Recall by a TTT-linear state: "
-        + ", ".join(f"{load} pairs {said(values)}" for load, values in pairs.items())
-        + f". {sentence(limits)}"
-    )
-    charts = [
-        Chart(
-            title="Bits of what was said that are still there",
-            x="symbols to copy",
-            y="bits held",
-            lines=[curve(f"GRU of {width}", found) for width, found in bits.items()],
+    loads = terms["loads"]
+    copies = {
+        name: [{load: one("copy", "gru", seed, width=width, layers=1, load=load) for load in loads} for seed in numbers]
+        for name, width in terms["widths"].items()
+    }
+    pairs = {
+        name: [one("recall", "gru", seed, width=width, layers=1, vary=True) for seed in numbers]
+        for name, width in terms["widths"].items()
+    }
+    control = {
+        "copy": [one("copy", "transformer", seed, load=loads[-1], **terms["attention"]["copy"]) for seed in numbers],
+        "recall": [one("recall", "transformer", seed, vary=True, **terms["attention"]["recall"]) for seed in numbers],
+    }
+    attention = {test: [each.figures["accuracy"] for each in runs] for test, runs in control.items()}
+    found = {
+        "copying": Asked(
+            right={
+                name: gather({load: each[load].figures["accuracy"] for load in loads} for each in runs)
+                for name, runs in copies.items()
+            },
+            gained=[late(each[loads[-1]], log(Copy.symbols)) for each in copies[NARROW]],
+            attention=attention["copy"],
         ),
-        Chart(
-            title="Recall by a state of fixed size",
-            x="pairs",
-            y="right answers",
-            lines=[curve("ttt-linear", pairs)],
+        "recall": Asked(
+            right={name: gather(from_two(each.points()) for each in runs) for name, runs in pairs.items()},
+            gained=[late(each, 1.0) for each in pairs[NARROW]],
+            attention=attention["recall"],
         ),
-    ]
-    figures = {"accuracy": accuracy, "bits": bits, "attention": attention, "recall": pairs}
-    return Found(verdict=verdict, summary=summary, figures=figures, charts=charts)
+    }
+    bits = {
+        name: gather({load: held(load, each[load].figures["loss"]) for load in loads} for each in runs)
+        for name, runs in copies.items()
+    }
+    verdict, limits = judge(found)
+    return Found(
+        verdict=verdict,
+        summary=f"{told(found, terms['widths'], bits)} {sentence(limits)}",
+        figures={name: vars(asked) for name, asked in found.items()} | {"bits": bits},
+        charts=[
+            Chart(
+                title="Bits of what was said that are still there",
+                x="symbols to copy",
+                y="bits held",
+                lines=[curve(f"GRU of {terms['widths'][name]}", each) for name, each in bits.items()],
+            ),
+            Chart(
+                title="Values recalled by a state of fixed size",
+                x="pairs",
+                y="right answers",
+                lines=[curve(f"GRU of {terms['widths'][name]}", each) for name, each in found["recall"].right.items()],
+            ),
+        ],
+    )
+
+
+def told(found: Mapping[str, Asked], widths: Mapping[str, int], bits: Mapping[str, Mapping[int, Any]]) -> str:
+    """The figures in words."""
+    parts = []
+    for name, asked in found.items():
+        least, most = min(asked.right[NARROW]), max(asked.right[NARROW])
+        rights = ", ".join(
+            f"a GRU of {widths[width]} {said(asked.ends(width)[0])} with {least} and {said(asked.ends(width)[1])} with "
+            f"{most}"
+            for width in (NARROW, WIDE)
+        )
+        parts.append(
+            f"Right in {name}: {rights} (share that the narrow one learnt in the last half of training: "
+            f"{said(asked.gained)}), attention {said(asked.attention)}."
+        )
+    most = max(bits[NARROW])
+    amounts = " and ".join(said(bits[width][most], 1) for width in (NARROW, WIDE))
+    return f"{' '.join(parts)} Of {most * ASKED:.0f} bits to copy {amounts} are held."
+
+
+def from_two(points: Mapping[int, float]) -> dict[int, float]:
+    """The loads of recall that take pairing."""
+    return {load: right for load, right in points.items() if load >= FEWEST}
+
+
+def late(trained: Trained, whole: float) -> float:
+    """How much of its validation metric a run lost in the last half of training, as a share of the `whole`."""
+    seen = [row["valid"] for row in trained.curve if "valid" in row]  # at half of the steps, and at the end
+    return (seen[0] - seen[-1]) / whole
 
 
 def held(load: int, nats: float) -> float:
@@ -91,30 +164,36 @@ def held(load: int, nats: float) -> float:
     return load * max(0.0, ASKED - nats / log(2))
 
 
-def judge(
-    accuracy: Mapping[int, Mapping[int, Sequence[float]]],
-    bits: Mapping[int, Mapping[int, Sequence[float]]],
-    attention: Sequence[float],
-    pairs: Mapping[int, Sequence[float]],
-) -> tuple[Verdict, str]:
-    """From {width: {load: [of each seed]}}, the control at the heaviest load, and {pairs: [of each seed]}."""
-    narrow, wide = sorted(accuracy)
-    first, *_, last = sorted(accuracy[narrow])
-    if min(accuracy[narrow][first]) < KNOWN:
-        return Verdict.UNDECIDED, f"the narrow state did not learn the lightest load of {first} symbols"
-    if min(accuracy[narrow][last]) >= KEPT:
-        return Verdict.FAILS, "the narrow state kept all that was asked of it"
-    if max(accuracy[narrow][last]) >= LOST or not apart(bits[narrow][last], bits[wide][last], BITS):
-        return Verdict.UNDECIDED, "seeds differ, or a wider state does not hold more"
-    fewest, most = min(pairs), max(pairs)
-    falls = all(high - low > FALL for high, low in zip(pairs[fewest], pairs[most], strict=True))
-    if min(attention) < KEPT:
-        return Verdict.LIMITS, "attention too did not copy the heaviest load: part of the fall may be one of learning"
-    if min(pairs[fewest]) < KNOWN:
-        return Verdict.LIMITS, f"shown for copying; recall was not learnt even of {fewest} pairs and says nothing"
-    if not falls:
-        return Verdict.LIMITS, f"shown for copying; recall did not fall from {fewest} to {most} pairs"
-    return Verdict.HOLDS, "attention, whose state grows, copies the heaviest load in the same steps"
+def bounded(asked: Asked) -> tuple[bool | None, str]:
+    """Whether a test shows that the narrow state holds only so much; None where it cannot tell, and why."""
+    light, heavy = asked.ends(NARROW)
+    if min(light) < KNOWN:
+        return None, "the narrow state did not learn the lightest load"
+    if min(heavy) >= KEPT:
+        return False, "the narrow state kept all that was asked of it"
+    if max(heavy) >= KNOWN:
+        return None, "the narrow state lost the heaviest load with some seeds only"
+    if max(asked.gained) > ENDED:
+        return None, "the narrow state was still learning"
+    if min(asked.attention) < KEPT:
+        return None, "attention did not learn the heaviest load"
+    if not apart(heavy, asked.ends(WIDE)[1], LESS):
+        return None, "a wider state does not hold more"
+    return True, "the narrow state holds less than is asked, a wider one more"
+
+
+def judge(found: Mapping[str, Asked]) -> tuple[Verdict, str]:
+    """From all that was asked of both states and of attention."""
+    shown = {name: bounded(asked) for name, asked in found.items()}
+    good = [name for name, (so, _) in shown.items() if so]
+    rest = "; ".join(f"in {name} {why}" for name, (so, why) in shown.items() if not so)
+    if len(good) == len(shown):
+        return Verdict.HOLDS, "the narrow state holds less than is asked, a wider one more, attention all"
+    if good:
+        return Verdict.LIMITS, f"shown for {' and '.join(good)}; {rest}"
+    if any(so is False for so, _ in shown.values()):
+        return Verdict.FAILS, rest
+    return Verdict.UNDECIDED, rest
 
 
 CLAIM = Claim(
@@ -124,15 +203,21 @@ CLAIM = Claim(
         "Arora 2023, Zoology: Measuring and Improving Recall in Efficient Language Models (arXiv 2312.04927)",
         "001_56d5b8bda4e4cf77.txt",
     ),
-    experiment="A GRU copies more and more symbols after the same delay; a TTT-linear model recalls more and more "
-    "pairs. A wider GRU and attention show whether the state is what limits.",
-    decided=f"Holds when the narrow GRU copies the lightest load (right at least {KNOWN}) and not the heaviest (below "
-    f"{LOST}) with every seed, the wide one holds over {BITS:.0f} bit more for every pair of seeds, attention copies "
-    f"the heaviest (at least {KEPT}), and recall, right at least {KNOWN} of the time with the fewest pairs, falls by "
-    f"over {FALL} from the fewest to the most with every seed. Within limits: attention fails, recall is not learnt, "
-    f"or recall does not fall. Does not hold: the narrow GRU keeps at least {KEPT} of the heaviest load. Quick: GRU "
-    "of 16 and 64, 2 to 8 symbols of 3 bits over 4 steps, 500 steps of 32 rows; recall of up to 8 pairs, 200 steps; 2 "
-    "seeds. Full: 32 and 128, up to 32 symbols; up to 32 pairs; 5,000 steps, 3 seeds.",
-    note="Bounded is not small: in principle a real number holds anything. What is bounded is what training finds.",
+    experiment="A narrow and a wide GRU copy more and more symbols after the same delay, and recall the values of more "
+    "and more keys; attention is asked for the most of both.",
+    decided=f"A test shows the bound if with every seed the narrow GRU is right at least {KNOWN} of the time with the "
+    f"lightest load and less with the heaviest, of which it learnt at most {ENDED} in the last half of training "
+    f"(copying: of its nats, recall: of its answers), attention is right at least {KEPT} of the time with the "
+    f"heaviest, and for every pair of seeds the wide GRU is right there over {LESS} more often. Holds if both tests "
+    f"show it; within limits if one does; does not hold if none does and in one the narrow GRU keeps at least {KEPT} "
+    "of the heaviest load with every seed; otherwise undecided. Quick: GRU of 16 and 64; 2, 4 and 8 symbols of 3 bits "
+    "over 4 steps, 800 steps of 32 rows; 2 and 3 pairs (trained on 1 to 3) in 12 steps, vocabulary 16, 800 steps of "
+    "64 rows (attention 300); rate 0.01, attention's recall 0.003; 3 seeds. Full: 32 and 128; 2 to 32 symbols, 5,000 "
+    "steps of 128 rows, rate 0.003; 2 to 8 pairs (trained on 1 to 8), 10,000 steps, rate 0.005; 3 seeds.",
+    note="Bounded is not small: in principle a real number holds anything. What is bounded is what training finds. An "
+    "earlier form of this experiment, whose rule was tightened after its result, held within limits: copying showed "
+    "the bound, and recall, asked of a TTT-linear model, was not learnt. It was redesigned for that reason. By the "
+    "new rule as it stood before its result the claim held; but recall then began with one pair, where the only value "
+    "seen is the answer, and a narrow GRU that cannot pair keys with values passed. Recall now begins with two pairs.",
     run=run,
 )

@@ -1,13 +1,17 @@
 """Four scores of attention: what each costs, and how well it serves.
 
-The first quick form (learned positions, 32 rows a step) ended before any score had learnt to recall with every seed,
-and could decide nothing; it now has rotary positions, 64 rows a step and one to four pairs in training, in 300 steps to
-keep within the time of a quick form. The thresholds are as they were.
+A translator that attends learns to copy, once with each score; that is where the additive score comes from. All four
+are to end without errors there, so the way is judged too: the mean share of wrong symbols over training. That all four
+learn it in the steps there are, at one rate, was seen with another seed than those that are judged.
+
+In the first form of this experiment a Transformer of two layers recalled pairs. The additive score did not learn that
+in the steps there were, so that it was easy to serve as well.
 """
 
 import time
 from collections.abc import Mapping, Sequence
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import get_args
 
 import torch
@@ -15,55 +19,73 @@ import torch
 from ..core.chart import Chart
 from ..layers import attention
 from ..layers.score import ScoreName
+from ._copying import Copying, lines
+from ._course import Course, follow
 from ._shown import curve, said, sentence
-from ._trained import seeds, train
+from ._trained import seeds
 from .claim import Claim, Effort, Found, Verdict
 
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
 MLP = "additive"
-FASTER, EQUAL, LEARNED = 1.5, 0.02, 0.1
-QUICK = {
-    "run": {"steps": 300, "length": 16, "load": 4, "vocab": 32, "width": 64, "heads": 2, "batch": 64, "lr": 3e-3},
-    "time": {"rows": 4, "steps": 256, "dim": 64, "heads": 4},
-}
-FULL = {
-    "run": {"steps": 4000, "length": 64, "load": 16, "vocab": 256, "width": 64, "heads": 2, "batch": 128, "lr": 2e-3},
-    "time": {"rows": 8, "steps": 1024, "dim": 256, "heads": 8},
-}
+FASTER = 1.5  # times
+EQUAL, ON_THE_WAY = 0.02, 0.05  # of the share of wrong symbols, at the end and in the mean over training
+LEARNED = 0.1
+COPYING = {False: Copying(shortest=4, longest=12, test=50), True: Copying(shortest=4, longest=32, train=100_000)}
+WIDTH = (64, 256)
+STEPS = (300, 4000)
+EVERY = (20, 100)
+TOKENS = (512, 4096)
+RATE = (5e-3, 2e-3)
+TIMED = ({"rows": 4, "steps": 256, "dim": 64, "heads": 4}, {"rows": 8, "steps": 1024, "dim": 256, "heads": 8})
 REPEATS = 7
-SEEDS = 2, 3
+SEEDS = 3, 3
 
 
 def run(effort: Effort) -> Found:
-    terms = effort.pick(QUICK, FULL)
-    errors: dict[str, list[float]] = {}
-    for score in SCORES:
-        settings = terms["run"] | {"layers": 2, "vary": True, "score": score, "eval_rows": 500}
-        errors[score] = [
-            train("recall", "transformer", seed=seed, device=effort.device, **settings).metric
-            for seed in seeds(effort, *SEEDS)
-        ]
-    times = {score: seconds(score, effort.device, **terms["time"]) for score in SCORES}
-    verdict, limits = judge(errors, times)
+    copying, timed = COPYING[effort.full], effort.pick(*TIMED)
+    found: dict[str, list[Course]] = {score: [] for score in SCORES}
+    with TemporaryDirectory() as folder:
+        task = copying.load(folder, effort.pick(*TOKENS), device=effort.device)
+        sizes = {"width": effort.pick(*WIDTH), "steps": effort.pick(*STEPS), "every": effort.pick(*EVERY)}
+        for seed in seeds(effort, *SEEDS):
+            for score in SCORES:
+                sizes |= {"rate": effort.pick(*RATE), "shortest": copying.shortest, "seed": seed}
+                found[score].append(follow(task, copying, "attend", score=score, **sizes))
+    ends = {score: [course.end for course in each] for score, each in found.items()}
+    means = {score: [course.mean for course in each] for score, each in found.items()}
+    times = {score: seconds(score, effort.device, **timed) for score in SCORES}
+    verdict, limits = judge(ends, means, times)
     slower = {score: median(times[MLP]) / median(times[score]) for score in SCORES if score != MLP}
     summary = (
-        "Error of recall: "
-        + ", ".join(f"{score} {said(values)}" for score, values in errors.items())
-        + f". Over {terms['time']['steps']} steps the additive score takes "
+        "Wrong symbols at the end: "
+        + ", ".join(f"{score} {said(values)}" for score, values in ends.items())
+        + "; in the mean over training: "
+        + ", ".join(f"{score} {said(values)}" for score, values in means.items())
+        + f". Over {timed['steps']} steps the additive score takes "
         + ", ".join(f"{ratio:.1f} times the time of {score}" for score, ratio in slower.items())
         + f". {sentence(limits)}"
     )
+    steps = found[MLP][0].steps
+    errors = {score: [list(course.errors) for course in each] for score, each in found.items()}
     charts = [
-        Chart(title="Pairs not recalled", x="score", y="error", lines=[curve("error", errors)], kind="bars"),
         Chart(
-            title=f"One layer, forward and back, over {terms['time']['steps']} steps",
+            title="Wrong symbols while each score learns to copy",
+            x="steps of training",
+            y="share of wrong symbols",
+            lines=lines(errors, steps),
+            level=1 - copying.chance,
+            level_name="guessing",
+        ),
+        Chart(
+            title=f"One layer, forward and back, over {timed['steps']} steps",
             x="score",
             y="seconds",
             lines=[curve("time", times)],
             kind="bars",
         ),
     ]
-    return Found(verdict=verdict, summary=summary, figures={"error": errors, "seconds": times}, charts=charts)
+    figures = {"steps": list(steps), "errors": errors, "ends": ends, "means": means, "seconds": times}
+    return Found(verdict=verdict, summary=summary, figures=figures, charts=charts)
 
 
 def seconds(score: ScoreName, device: str, *, rows: int, steps: int, dim: int, heads: int) -> list[float]:
@@ -86,24 +108,36 @@ def clock(device: str) -> float:
     return time.process_time()
 
 
-def judge(errors: Mapping[str, Sequence[float]], times: Mapping[str, Sequence[float]]) -> tuple[Verdict, str]:
-    """From {score: [error of each seed]} and {score: [seconds of each repetition]}."""
-    products = [score for score in errors if score != MLP]
-    slow = [score for score in products if median(times[MLP]) < FASTER * median(times[score])]
-    if slow:
-        return Verdict.FAILS, f"the additive score takes less than {FASTER} times as long as {', '.join(slow)}"
-    if min(max(values) for values in errors.values()) > LEARNED:
-        return Verdict.UNDECIDED, "no score learnt the task with every seed"
-    as_well = [score for score in products if max(errors[score]) <= min(errors[MLP]) + EQUAL]
-    worse = [score for score in products if min(errors[score]) > max(errors[MLP]) + EQUAL]
-    if len(as_well) == len(products):
+def judge(
+    ends: Mapping[str, Sequence[float]], means: Mapping[str, Sequence[float]], times: Mapping[str, Sequence[float]]
+) -> tuple[Verdict, str]:
+    """From {score: [share of wrong symbols of each seed]} at the end and over training, and {score: [seconds]}."""
+    products = [score for score in ends if score != MLP]
+    faster = [score for score in products if median(times[MLP]) >= FASTER * median(times[score])]
+    if not faster:
+        return Verdict.FAILS, f"the additive score takes less than {FASTER} times as long as each of the others"
+    learnt = [score for score in ends if max(ends[score]) <= LEARNED]
+    if MLP not in learnt:
+        return Verdict.UNDECIDED, "the additive score itself did not learn the task with every seed"
+
+    def above(score: str, mine: int, its: int) -> bool:
+        """Whether a score errs more by either margin; with its seeds and the additive one's from best (0) to worst."""
+        return any(
+            sorted(found[score])[mine] > sorted(found[MLP])[its] + margin
+            for found, margin in ((ends, EQUAL), (means, ON_THE_WAY))
+        )
+
+    as_well = [score for score in products if score in learnt and not above(score, -1, 0)]
+    worse = [score for score in products if score in learnt and above(score, 0, -1)]
+    good = [score for score in faster if score in as_well]
+    if len(good) == len(products):
         return Verdict.HOLDS, "all three are faster and serve as well"
-    if as_well or not worse:
-        rest = [score for score in products if score not in as_well]
-        if not as_well:
-            return Verdict.UNDECIDED, f"faster, but the seeds of {', '.join(rest)} and the additive score overlap"
-        return Verdict.LIMITS, f"all faster; as good: {', '.join(as_well)}; not shown of {', '.join(rest)}"
-    return Verdict.LIMITS, f"all faster; worse: {', '.join(worse)}"
+    if good:
+        rest = ", ".join(score for score in products if score not in good)
+        return Verdict.LIMITS, f"faster and as good: {', '.join(good)}; not shown of {rest}"
+    if len(worse) == len(products):
+        return Verdict.FAILS, "all three serve worse"
+    return Verdict.UNDECIDED, "no dot product is shown to serve as well, nor all to serve worse"
 
 
 CLAIM = Claim(
@@ -115,15 +149,20 @@ CLAIM = Claim(
         "Britz 2017, Massive Exploration of Neural Machine Translation Architectures (arXiv 1703.03906)",
         "004_ae40ae433d185804.txt",
     ),
-    experiment="A Transformer of two layers learns to recall pairs with each of the four scores; one attention layer "
-    "is timed forward and back with each.",
-    decided=f"Holds: the additive score takes at least {FASTER} times as long as each dot product (medians of "
-    f"{REPEATS}), and the error of each is with every seed at most {EQUAL} above the additive one's least. Within "
-    f"limits: so for some of them. Does not hold: less than {FASTER} times as fast. Undecided: no score recalls (error "
-    f"below {LEARNED} with every seed). Quick: 4 pairs, width 64, 300 steps of 64 rows, 2 seeds, timed at 256 steps. "
-    "Full: 16 pairs, 4,000 steps of 128 rows, 3 seeds, timed at 1,024 steps.",
+    experiment="A translator that attends learns to copy random symbols with each of the four scores; one layer of "
+    "self-attention is timed forward and back with each.",
+    decided=f"A dot product beats the small network if the additive score takes at least {FASTER} times as long "
+    f"(medians of {REPEATS}), and serves as well if with every seed its share of wrong symbols is at most {EQUAL} "
+    f"above the additive one's least at the end of training, and at most {ON_THE_WAY} in the mean over training. "
+    "Holds if all three do both; within limits if some do; does not hold if none is as fast, or all serve worse (by "
+    f"either margin, for every pair of seeds); otherwise undecided, as where the additive score errs on more than "
+    f"{LEARNED} at the end with some seed; a dot product that does serves neither as well nor worse. Quick: 4 to 12 "
+    "symbols out of 8, width 64, 300 steps of 512 tokens, measured every 20, rate 0.005; timed at 256 steps, width "
+    "64, 4 heads. Full: 4 to 32 symbols, width 256, 4,000 steps of 4,096 tokens, every 100, rate 0.002; timed at "
+    "1,024 steps, width 256, 8 heads. 3 seeds.",
     note="The note calls dot products better. The paper that made them usual says that they are faster, and that at a "
-    "large width they do worse than the additive score unless they are scaled. In the quick form the additive score "
-    "has not learnt its task, so that it is easy to serve as well; the full form has more steps.",
+    "large width they do worse than the additive score unless they are scaled. An earlier form of this experiment "
+    "held, but on a task that the additive score had not learnt, so that it was easy to serve as well. It was "
+    "redesigned for that reason.",
     run=run,
 )

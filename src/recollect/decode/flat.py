@@ -2,8 +2,8 @@
 
 A model's own call checks, looks up and hands on; at one token a step that may cost more than the arithmetic. `flatten`
 takes a model apart once: weights that read one input become one matrix, and each lies as its product reads it fastest.
-It knows pre-norm blocks of attention or linear attention and, on a CPU, stacks of rnn, lstm and gru; others give None. The
-numbers are those of the model, summed in another order, so their last bits may differ.
+It knows pre-norm blocks of attention or linear attention and, on a CPU, stacks of rnn, lstm and gru; others give None.
+The numbers are those of the model, summed in another order, so their last bits may differ.
 
 On a CPU the weights may be rounded to 16 or 8 bits: a step waits for little else than the reading of them.
 """
