@@ -85,6 +85,18 @@ def test_what_iconv_is_told_to_do_mends_the_file(tmp_path):
         assert path.read_bytes().decode(name) == "x\n" + text
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("bad", ["caf\xe9 au lait\n".encode("latin-1"), "日本".encode() + b"\xff\n"])
+def test_the_command_of_the_hint_works_as_it_stands(tmp_path, bad, packed):
+    folder = tmp_path / "my father's texts"
+    folder.mkdir()
+    path = folder / "a.txt"
+    path.write_bytes(gzip.compress(bad) if packed else bad)
+    command = refusal(path).rpartition("with: ")[2]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    assert "".join(chunks(tmp_path / "utf8.txt")) in ("café au lait\n", "日本\n")
+
+
 @pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf", gzip.compress(b"")], ids=["empty", "mark", "packed"])
 def test_an_empty_file_is_refused(tmp_path, data):
     path = tmp_path / "a.txt"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Memory
-from recollect.decode import beam, choice
+from recollect.decode import choice
 from recollect.decode.beam import Config, Hypothesis, search
 from recollect.layers import attention, build, build_encoder, cross_attention, gru, lstm
 

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 import tiny
+from recollect.cli import app
 from recollect.core import laws
 from recollect.core.contract import ContractError
 from recollect.data import pictures, scenes
@@ -938,6 +940,16 @@ def test_files_are_described_in_order(run, tmp_path):
     alone = next(caption(used, files[2:]))
     assert alone.texts[0] == found[2].texts[0], "whoever stands beside it"
     assert "<unk>" not in found[0].texts[0]
+
+
+def test_the_command_takes_the_beam_that_it_is_given(run, tmp_path):
+    file = tmp_path / "a.png"
+    Image.fromarray(scenes.scene("test", 0, pixels=32).image).save(file)
+    words = ["caption", str(run), str(file)]
+    wide = CliRunner().invoke(app, [*words, "--nbest", "7"])  # more than its own beam, which then widens
+    assert len(wide.stdout.splitlines()) == 7
+    for flags, message in ((["--beam", "0"], "beam to be"), (["--beam", "1", "--nbest", "2"], "nbest of at most beam")):
+        assert message in str(CliRunner().invoke(app, [*words, *flags]).exception)
 
 
 def test_a_file_that_is_no_picture_stops_the_describing_in_a_line(run, tmp_path):

@@ -1,4 +1,4 @@
-"""The loop of recurrent cells that is written out, as a GPU takes it: on a CPU it gives the numbers of torch's kernels."""
+"""The loop of recurrent cells that is written out, as a GPU takes it: on a CPU it gives the numbers of torch."""
 
 import pytest
 import torch

@@ -114,11 +114,25 @@ def test_what_says_that_a_number_is_missing_is_understood(tmp_path, text):
         (["0.1", "0.2", "0.3"], ["0.4", "0.5"]),
         (["20240228", "20240229"], ["2024-03-01"]),
         (["31.12.2023 23:00", "01.01.2024 00:00"], ["01.01.2024 01:00"]),
+        (["1/11/2024", "1/12/2024", "1/13/2024"], ["01/14/2024"]),  # the last one shows that the month comes first
+        (["11/01/2024", "12/01/2024", "13/01/2024"], ["14/01/2024"]),
+        (["12/31/2023 22:00", "12/31/2023 23:00"], ["01/01/2024 00:00"]),
     ],
 )
 def test_times_go_on_as_they_came(tmp_path, times, after):
     text = "time,x\n" + "".join(f"{time},{i}\n" for i, time in enumerate(times))
     assert data.read_table(write(tmp_path, text)).times.after(len(after)) == after
+
+
+def test_times_that_may_have_the_day_or_the_month_first_are_refused(tmp_path):
+    rows = "".join(f"{first:02}/01/2024,{first}\n" for first in range(1, 13))
+    with pytest.raises(DataError, match="column 'date': .* the day or the month first; write the year first"):
+        data.read_table(write(tmp_path, "date,x\n" + rows))
+
+
+def test_a_table_of_slashed_dates_without_a_header_keeps_its_first_row(tmp_path):
+    found = data.read_table(write(tmp_path, "1/30/2024,1\n1/31/2024,2\n2/1/2024,3\n"))
+    assert found.values.tolist() == [[1], [2], [3]]
 
 
 def test_the_end_of_the_calendar_is_a_line(tmp_path):
@@ -132,6 +146,8 @@ def test_the_end_of_the_calendar_is_a_line(tmp_path):
     [
         ("date,a\n2024-01-01,1\n2024-01-02,oops\n", "row 3, column 'a': expected a number, found 'oops'"),
         ("a,b\n1,2\n1,inf\n", "row 3, column 'b': expected a number, found 'inf'"),
+        ("date,a\n1/14/2024,1\n1/1x/2024,2\n", "row 3, column 'date': expected a time like '1/14/2024'"),
+        ("date,a\n1/14/2024,1\n1/12/2024,2\n", "row 3, column 'date': expected a time after '1/14/2024'"),
         ("a,b\n1,2\n1,1_000\n", "row 3, column 'b': expected a number, found '1_000'"),
         ("a;b\n1;2\n1;1.000,5\n", "row 3, column 'b': expected a number, found '1.000,5'"),
         ("a,b\n1,2\n3\n", "row 3: expected 2 columns as in the first row, found 1"),

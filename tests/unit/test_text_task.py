@@ -334,13 +334,28 @@ def test_a_loss_counts_its_predictions():
 
 @pytest.mark.parametrize(("train", "valid", "split"), [(100, 8, "valid"), (8, 100, "train"), (100, 0, "valid")])
 def test_a_part_too_short_for_one_window_is_one_clear_line(train, valid, split):
+    task = tiny.task(range(train), range(valid), size=100, context=8)
     with pytest.raises(DataError) as caught:
-        tiny.task(range(train), range(valid), size=100, context=8)
+        next(task.batches(split, 0))
     message = str(caught.value)
     assert f"expected at least 9 tokens for {split}" in message
     assert f"found {min(train, valid)}" in message
     assert "--context" in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("rule", ["windows", "stateful", "sliding"])
+def test_a_text_shorter_than_a_window_is_measured(rule):
+    task = tiny.task(range(100), range(4), size=100, context=8)
+    found = task.evaluate(Uniform(100), "valid", rule)
+    assert found["tokens"] == 3
+    assert found["nats_per_token"] == pytest.approx(math.log(100))
+
+
+def test_one_token_cannot_be_measured():
+    task = tiny.task(range(100), range(1), size=100, context=8)
+    with pytest.raises(DataError, match="expected at least 2 tokens to measure, found 1"):
+        task.evaluate(Uniform(100), "valid")
 
 
 def test_one_window_is_enough():

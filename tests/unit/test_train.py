@@ -118,6 +118,36 @@ def test_a_finished_run_can_be_made_longer(book, tmp_path):
     assert longer.config()["train"]["steps"] == 12
 
 
+def test_a_run_cannot_be_made_shorter_than_it_is(book, tmp_path):
+    JOB.train(tiny.configure(book, steps=6), str(tmp_path / "run"))
+    with pytest.raises(RunError, match="expected at least the 6 steps that the run has made, found 4"):
+        JOB.resume(str(tmp_path / "run"), longer=4)
+    assert RunFolder(tmp_path / "run").config()["train"]["steps"] == 6
+
+
+def test_a_refused_resumption_leaves_the_config_as_it_was(book, tmp_path):
+    JOB.train(tiny.configure(book, steps=6), str(tmp_path / "run"))
+    book.write_text(tiny.prose(700), encoding="utf-8")
+    with pytest.raises(RunError, match="found other data"):
+        JOB.resume(str(tmp_path / "run"), longer=12)
+    assert RunFolder(tmp_path / "run").config()["train"]["steps"] == 6
+
+
+def test_a_taken_place_is_refused_before_data_is_read(book, tmp_path):
+    run = tiny.configure(book)
+    book.unlink()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match="expected a new or empty folder"):
+        JOB.train(run, str(tmp_path / "run"))
+
+
+def test_a_seed_that_no_flag_can_say_exactly_is_refused():
+    assert Settings(seed=2**53 - 1).seed == 2**53 - 1
+    with pytest.raises(ContractError, match="expected seed below 2\\^53"):
+        Settings(seed=2**53)
+
+
 # ------------------------------------------------------------------------------------------------ rates
 
 

@@ -1,6 +1,8 @@
 """The command line: parses, calls, prints. Nothing heavy is imported before a command needs it."""
 
+import signal
 import sys
+from types import FrameType
 
 from . import claims, inspect, learn, race, use
 from .common import app
@@ -9,10 +11,24 @@ __all__ = ["app", "claims", "inspect", "learn", "main", "race", "use"]
 
 
 def main() -> None:
-    """Run the command line; an error of the user's is one line on stderr and exit code 1."""
+    """Run the command line; an error of the user's is one line on stderr and exit code 1, Ctrl-C exit code 130."""
+    stopped = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller ignores Ctrl-C
+        signal.signal(signal.SIGINT, note)
     try:
         app()
-    except (ValueError, OSError) as error:
+    except Exception as error:
+        # Ctrl-C amid an import may surface as whatever error the half-made module gives.
+        if stopped:
+            sys.exit(130)
+        if not isinstance(error, ValueError | OSError):
+            raise
         # Our own errors are ValueErrors told in one line; an OSError names its file.
         print(f"recollect: {error}", file=sys.stderr)
         sys.exit(1)

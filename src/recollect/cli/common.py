@@ -1,7 +1,7 @@
 """What the commands share: the application, the flags that several have, ways in and out."""
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -42,17 +42,20 @@ def device_of(name: str) -> str:
         return name
     import torch
 
+    count = torch.cuda.device_count()
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"--device: expected a device of this machine, found {name!r}; use cpu or auto")
+        return "cuda" if count else "cpu"
+    there = ["cuda", *(f"cuda:{number}" for number in range(count))] if count else []
+    if name not in there:
+        use = ", ".join([*there, "cpu"])
+        raise ValueError(f"--device: expected a device of this machine, found {name!r}; use {use} or auto")
     return name
 
 
-def print_json(content: object) -> None:
+def print_json(content: object, file: TextIO | None = None) -> None:
     import json
 
-    print(json.dumps(content, indent=1, ensure_ascii=False))
+    print(json.dumps(content, indent=1, ensure_ascii=False), file=file)
 
 
 def numbered(path: str, number: int) -> str:

@@ -1,5 +1,6 @@
 """The commands that make a run and measure it."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -23,8 +24,10 @@ def models(json: Json = False) -> None:
 
 @app.command(epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]")
 def train(
+    context: typer.Context,
     task: Annotated[
-        str, typer.Argument(help="text, translation, series, labels, ratings, copy, adding, recall, parity, gap.")
+        str,
+        typer.Argument(help="text, translation, series, captions, labels, ratings, copy, adding, recall, parity, gap."),
     ],
     recipe: Annotated[str | None, typer.Option(help="A recipe file; flags go before what it says.")] = None,
     data: Data = None,
@@ -46,7 +49,7 @@ def train(
     tokens: Annotated[str | None, typer.Option(help="Budget in tokens, such as 10M.")] = None,
     seconds: Annotated[str | None, typer.Option(help="Budget in seconds.")] = None,
     batch: Annotated[int | None, typer.Option(help="Rows of a batch.")] = None,
-    context: Annotated[int | None, typer.Option(help="Tokens of a window.")] = None,
+    window: Annotated[int | None, typer.Option("--context", help="Tokens of a window.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     device: Device = "auto",
@@ -68,7 +71,8 @@ def train(
     if resume:
         if out is None:
             raise edge.SettingError("--resume: expected --out with the folder of the run to go on with")
-        more = None if steps is None else int(edge.number(steps))
+        _check_flags(context, RESUMED, "--resume: expected no setting but --steps, since a run goes on as it began")
+        more = None if steps is None else edge.parse("--steps", steps, int)
         found = job.resume(out, device=where, data_dir=data_dir, longer=more, progress=Progress())
         _report(out, found, job.headline(found), json)
         return
@@ -78,12 +82,15 @@ def train(
     if model == "mixture":
         if not of or len(of) != 2:
             raise edge.SettingError("--model mixture: expected --of twice, once for each run")
+        _check_flags(context, MIXED, "--model mixture: expected no setting, since it is fitted from two runs at once")
         found = texts_job.mix(of[0], of[1], out, device=where, data_dir=data_dir)
         _report(out, found, job.headline(found), json)
         return
+    if of:
+        raise edge.SettingError(f"--of: expected it with --model mixture, found it with --model {model}")
     given = {
         "width": width, "layers": layers, "steps": steps, "tokens": tokens, "seconds": seconds, "batch": batch,
-        "context": context, "lr": lr, "seed": seed, "vocab": vocab, "lookback": lookback, "horizon": horizon,
+        "context": window, "lr": lr, "seed": seed, "vocab": vocab, "lookback": lookback, "horizon": horizon,
     }  # fmt: skip
     flags = {name: str(value) for name, value in given.items() if value is not None}
     texts = cooked.settings | flags | edge.split(settings or [])
@@ -100,6 +107,18 @@ def train(
     wanted = None if size is None else int(edge.number(size))
     found = job.train(run, out, device=where, data_dir=data_dir, params=wanted, init=init, progress=Progress())
     _report(out, found, job.headline(found), json)
+
+
+RESUMED = ("resume", "out", "steps", "device", "data_dir", "json")
+MIXED = ("model", "of", "out", "device", "data_dir", "json")
+
+
+def _check_flags(context: typer.Context, allowed: Sequence[str], expected: str) -> None:
+    """A flag that would change nothing is refused, not passed over."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in ("task", *allowed) and source is not None and source.name == "COMMANDLINE":
+            raise ValueError(f"{expected}, found {parameter.opts[0]}; leave it out")
 
 
 EvalData = Annotated[
@@ -133,6 +152,8 @@ def evaluate(
     print(render(f"{run}: {found['data']}, {split}", columns, rows), end="")
     for line in below:
         print(line)
+    if found.get("baselines_seen"):
+        print("baselines that count or fit do so on the data measured here: they have seen its answers")
 
 
 def _report(out: str, found: dict[str, Any], headline: str, json: bool) -> None:

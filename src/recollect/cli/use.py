@@ -19,7 +19,7 @@ def generate(
     penalty: Annotated[float, typer.Option(help="Above 1: what was written becomes less likely.")] = 1.0,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the likeliest token.")] = False,
     stop: Annotated[list[str] | None, typer.Option(help="Stop when this was written.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same text.")] = 0,
+    seed: Annotated[int, typer.Option(max=2**63 - 1, help="Same seed, same text.")] = 0,
     state_in: Annotated[str | None, typer.Option(help="Go on from a saved state.")] = None,
     state_out: Annotated[str | None, typer.Option(help="Save the state at the end.")] = None,
     precision: Annotated[str | None, typer.Option(help="Of the weights: float32, float16, int8, bfloat16.")] = None,
@@ -132,7 +132,8 @@ def caption(
     if map:
         figure.check_path(map)
     used = job.JOB.load(run, device_of(device))
-    given = {"beam": max(beam or used.run.task.beam, nbest), "nbest": nbest, "length_penalty": length_penalty}
+    width = max(used.run.task.beam, nbest) if beam is None else beam
+    given = {"beam": width, "nbest": nbest, "length_penalty": length_penalty}
     search = used.run.task.search(**{name: value for name, value in given.items() if value is not None})
     for number, found in enumerate(job.caption(used, images, search), 1):
         for note in found.notes:
@@ -158,7 +159,7 @@ def caption(
 def classify(
     run: Run,
     files: Annotated[list[str] | None, typer.Argument(help="Text files, a row a line (default: stdin).")] = None,
-    batch: Annotated[int, typer.Option(help="Rows of a batch.")] = 256,
+    batch: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 256,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
@@ -186,7 +187,7 @@ def forecast(
     horizon: Annotated[int | None, typer.Option(help="Points ahead (default: the run's own horizon).")] = None,
     fill: Annotated[bool, typer.Option("--fill", help="Fill the gaps inside instead of looking ahead.")] = False,
     plot: Annotated[str | None, typer.Option(help="Draw history and forecast into a .png, .svg or .pdf.")] = None,
-    out: Annotated[str | None, typer.Option(help="Write the CSV there (default: stdout).")] = None,
+    out: Annotated[str | None, typer.Option(help="Write the CSV or JSON there (default: stdout).")] = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
     json: Json = False,
@@ -195,15 +196,18 @@ def forecast(
     import csv
     from contextlib import nullcontext
 
+    from ..report.drawing import figure
     from ..train import series
 
+    if plot:
+        figure.check_path(plot)
     used = series.JOB.load(run, device_of(device))
     table = series.open_file(used, file, data_dir)
     rows = list(series.fill(used, table) if fill else series.forecast(used, table, horizon))
-    if json:
-        print_json([row._asdict() for row in rows])
-    else:
-        with open(out, "w", newline="", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
+    with open(out, "w", newline="", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
+        if json:
+            print_json([row._asdict() for row in rows], target)
+        else:
             writer = csv.writer(target, lineterminator="\n")
             writer.writerow(series.Row._fields)
             writer.writerows(rows)  # what is not known is an empty cell

@@ -33,6 +33,7 @@ HeaderName = Literal["auto", "yes", "no"]
 MISSING = {"", "nan", "na", "n/a", "null", "none", "?", "-"}
 TIMES = {"date", "time", "datetime", "timestamp", "year", "month", "day"}  # what a time column is called
 STYLES = ("%Y/%m/%d", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%Y-%m")
+SLASHED = tuple(f"{day}{clock}" for day in ("%d/%m/%Y", "%m/%d/%Y") for clock in ("", " %H:%M", " %H:%M:%S"))
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 SEASONS = 1_000  # the longest period that is looked for
 
@@ -145,8 +146,8 @@ def _later(moment: Any, step: Any, k: int) -> Any:
 
 
 def _times(cells: list[str], rows: list[int], path: str, column: str) -> Times:
-    """Read a time column: plain numbers, ISO dates with or without a time, or one of STYLES."""
-    read, style = _reader(cells[0])
+    """Read a time column: plain numbers, ISO dates with or without a time, one of STYLES or of SLASHED."""
+    read, style = _slashed(cells, path, column) or _reader(cells[0])
     moments: list[Any] = []
     for cell, row in zip(cells, rows, strict=True):
         try:
@@ -174,6 +175,34 @@ def _times(cells: list[str], rows: list[int], path: str, column: str) -> Times:
     return Times(cells, moments, step, style, len(strays), first)
 
 
+def _slashed(cells: list[str], path: str, column: str) -> tuple[Callable[[str], Any], str] | None:
+    """How 01/02/2020 is meant, if the column is written so: day or month first, whichever lets more of it rise.
+
+    Where both let as much rise, the one in which more can be read; where that does not tell either, nothing does.
+    """
+    found = {style: moments for style in SLASHED if any(moments := [_moment(cell, style) for cell in cells])}
+    if not found:
+        return None
+    ranks = {
+        style: (sum(1 for a, b in pairwise(own) if a and b and a < b), sum(1 for moment in own if moment))
+        for style, own in found.items()
+    }
+    best = [style for style in found if ranks[style] == max(ranks.values())]
+    if any(found[style] != found[best[0]] for style in best):
+        raise DataError(
+            f"{path}, column {column!r}: expected times that show which comes first, found {cells[0].strip()!r} and "
+            "others that may have the day or the month first; write the year first, as 2020-02-01"
+        )
+    return (lambda text: datetime.strptime(text, best[0])), best[0]
+
+
+def _moment(cell: str, style: str) -> datetime | None:
+    try:
+        return datetime.strptime(cell.strip(), style)
+    except ValueError:
+        return None
+
+
 def _reader(cell: str) -> tuple[Callable[[str], Any], str]:
     """How the times of a column are written, judged by the first."""
     cell = cell.strip()
@@ -181,7 +210,7 @@ def _reader(cell: str) -> tuple[Callable[[str], Any], str]:
         return _finite, "number"
     if _is(datetime.fromisoformat, cell):
         return datetime.fromisoformat, "iso"
-    for style in STYLES:
+    for style in (*STYLES, *SLASHED):
         if _is(lambda text, style=style: datetime.strptime(text, style), cell):
             return (lambda text, style=style: datetime.strptime(text, style)), style
     return datetime.fromisoformat, "iso"

@@ -6,6 +6,7 @@ import difflib
 import gzip
 import os
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ StrPath = str | os.PathLike[str]
 BLOCK = 1 << 20  # bytes read at a time
 FIRST = 1 << 16  # bytes that decide whether a file in a folder is text
 BOM = "\ufeff"
+GZIP = b"\x1f\x8b"  # how a gzip file begins
 
 
 class DataError(ValueError):
@@ -102,7 +104,7 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise DataError(f"expected a readable text file, found {error.strerror or error}: {path}") from None
     with raw:
-        packed = raw.read(2) == b"\x1f\x8b"
+        packed = raw.read(2) == GZIP
         raw.seek(0)
         if not packed:
             yield raw
@@ -131,7 +133,16 @@ def _head(path: Path) -> bytes:
 
 
 def _convert(path: Path, encoding: str) -> str:
-    return f"convert it with: iconv -f {encoding} -t UTF-8 '{path.name}' > utf8.txt"
+    return f"convert it with: {_iconv(path, f'-f {encoding}')}"
+
+
+def _iconv(path: Path, options: str) -> str:
+    """A command that can be pasted as it stands."""
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP
+    name = shlex.quote(str(path))
+    unpack, name = (f"gzip -dc < {name} | ", "") if packed else ("", f" {name}")
+    return f"{unpack}iconv {options} -t UTF-8{name} > utf8.txt"
 
 
 def _wide(head: bytes) -> str | None:
@@ -170,7 +181,7 @@ def _guess(path: Path, near: bytes, accents: bool, cut: bool) -> str:
     if accents:
         return (
             "the text before it is UTF-8, so the file is damaged or mixed there; mend it, or drop what is bad with: "
-            + (f"iconv -c -f UTF-8 -t UTF-8 '{path.name}' > utf8.txt")
+            + _iconv(path, "-c -f UTF-8")
         )
     high = re.findall(rb"[\x80-\xff]+", near)
     paired = sum(len(run) for run in high if len(run) > 1)

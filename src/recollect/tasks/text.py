@@ -67,6 +67,15 @@ class Batch(NamedTuple):
     scale: float = 1.0  # of the loss, for windows of varied length
 
 
+def check_length(config: Config, name: str, split: str, tokens: np.ndarray) -> None:
+    """Refuse a text that is too short to train on; measuring needs no whole window."""
+    if len(tokens) < config.context + 1:
+        raise DataError(
+            f"{name}: expected at least {config.context + 1:,} tokens for {split} (one window of {config.context:,}), "
+            f"found {len(tokens):,}; give more text or a smaller --context"
+        )
+
+
 class TextTask:
     """A corpus to predict."""
 
@@ -77,13 +86,6 @@ class TextTask:
     def __init__(self, config: Config, corpus: Corpus, device: torch.device | str = "cpu", seed: int = 0) -> None:
         self.config, self.corpus, self.seed = config, corpus, seed
         self.device = torch.device(device)
-        for split in ("train", "valid"):
-            count = len(self.tokens(split))
-            if count < config.context + 1:
-                raise DataError(
-                    f"{corpus.name}: expected at least {config.context + 1:,} tokens for {split} (one window of "
-                    f"{config.context:,}), found {count:,}; give more text or a smaller --context"
-                )
 
     def tokens(self, split: str) -> np.ndarray:
         found = getattr(self.corpus, split, None)
@@ -93,11 +95,15 @@ class TextTask:
 
     def measured(self, split: str) -> np.ndarray:
         """The tokens that an evaluation looks at."""
-        return self.tokens(split)[: self.config.eval_tokens]
+        found = self.tokens(split)[: self.config.eval_tokens]
+        if len(found) < 2:
+            raise DataError(f"{self.corpus.name}: expected at least 2 tokens to measure, found {len(found)}")
+        return found
 
     # Training
 
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Batch]:
+        check_length(self.config, self.corpus.name, split, self.tokens(split))
         yield from (
             self._sequential(split, seed, start)
             if self.config.windows == "sequential"

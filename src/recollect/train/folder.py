@@ -59,10 +59,7 @@ class RunFolder:
     def create(cls, path: str | os.PathLike[str], config: dict[str, Any]) -> "RunFolder":
         """A new run; an old one in its place is never written over."""
         folder = cls(path)
-        if folder.path.exists() and not folder.path.is_dir():
-            raise RunError(f"{path}: expected a new or empty folder, found a file; use another --out")
-        if folder.path.exists() and any(found.suffix != ".part" for found in folder.path.iterdir()):
-            raise RunError(f"{path}: expected a new or empty folder, found files in it; use --resume, or another --out")
+        folder.check_new()
         folder.path.mkdir(parents=True, exist_ok=True)
         folder.clear_up()  # what a run that was killed before its config left here
         # the config comes first: whenever the run is killed after it, it can go on
@@ -70,6 +67,15 @@ class RunFolder:
         folder.last.parent.mkdir(exist_ok=True)
         folder.write_json("manifest.json", manifest(config))
         return folder
+
+    def check_new(self) -> None:
+        """Refuse a place where something stands already."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path}: expected a new or empty folder, found a file; use another --out")
+        if self.path.exists() and any(found.suffix != ".part" for found in self.path.iterdir()):
+            raise RunError(
+                f"{self.path}: expected a new or empty folder, found files in it; use --resume, or another --out"
+            )
 
     def check_own(self) -> None:
         """Refuse to write into a run that comes with the package."""

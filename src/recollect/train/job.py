@@ -217,6 +217,7 @@ class Job(ABC, Generic[D, K]):
     ) -> dict[str, Any]:
         """Train a new run into the folder `out`. Returns its evaluation."""
         progress = progress or Progress(quiet=True)
+        RunFolder(out).check_new()  # known before data is read, which may take long
         data = self.read(run.data, data_dir)
         for note in data.notes:
             progress.say(f"note: {note}")
@@ -248,7 +249,7 @@ class Job(ABC, Generic[D, K]):
             run = self.from_json(content, folder.config_path)
             if longer is not None:
                 run = replace(run, train=replace(run.train, steps=longer))
-                folder.write_json("config.json", content | self.to_json(run))
+                _check_longer(folder, longer)
             try:
                 kept = self.recall(folder.path)
             except RunError:
@@ -257,6 +258,8 @@ class Job(ABC, Generic[D, K]):
             if data.fingerprint != _fingerprint(content, folder.config_path):
                 raise RunError(f"{out}: expected the data that the run began with, found other data; start a new run")
             folder.clear_up()
+            if longer is not None:
+                folder.write_json("config.json", content | self.to_json(run))
             folder.last.parent.mkdir(exist_ok=True)  # it may have been killed before it made this
             kept = self.keep(data)
             self.save(kept, folder.path)
@@ -305,6 +308,8 @@ class Job(ABC, Generic[D, K]):
         found = self.read(source, data_dir, used.kept)
         task = self.task(used.run, found, device)
         about = {"run": str(path), "data": found.name, "split": split, "params": parameters(used.model)}
+        if _is_seen(source):
+            about["baselines_seen"] = True
         return about | self.figures(used.model, task, split, **options)
 
     def result(
@@ -358,6 +363,22 @@ class Job(ABC, Generic[D, K]):
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Lists, as files and callers have them, become the tuples of frozen settings."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+
+
+def _is_seen(config: Any) -> bool:
+    """Whether all that baselines can learn from is the very data that they are measured on."""
+    valid = getattr(config, "valid", ())
+    return getattr(config, "whole", False) or bool(valid and valid == config.data)
+
+
+def _check_longer(folder: RunFolder, steps: int) -> None:
+    """Refuse fewer steps than a run has made: its config would say what is not so."""
+    if not folder.last.exists():
+        return
+    spent = checkpoint.read_tensors(folder.last)[1].get("spent")
+    made = spent.get("step", 0) if isinstance(spent, dict) else 0
+    if steps < made:
+        raise RunError(f"{folder.path}: expected at least the {made:,} steps that the run has made, found {steps:,}")
 
 
 def _fingerprint(content: dict[str, Any], path: Path) -> str:

@@ -52,6 +52,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_settings(self, least={"warmup": 0, "seed": 0, "plateau_patience": 0})
+        if self.seed >= 2**53:  # every generator takes it, and a flag or a file says it to the last digit
+            raise ContractError(f"settings: expected seed below 2^53, found {self.seed}")
         for name in ("tokens", "seconds", "flops", "lr", "clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -108,6 +108,8 @@ class TextJob(Job[Corpus, Tokenizer]):
         return f"{len(data.train):,} training tokens of {data.name}, vocabulary {data.tokenizer.size:,}"
 
     def resolve(self, run: Run, data: Corpus, params: int | None) -> Run:
+        for split, tokens in (("train", data.train), ("valid", data.valid)):
+            text.check_length(run.task, data.name, split, tokens)
         run = replace(run, data=run.data.anchored())
         settings = dict(run.model)
         name = settings.pop("name")
@@ -186,6 +188,11 @@ class TextJob(Job[Corpus, Tokenizer]):
     def fit(
         self, task: Any, model: nn.Module, run: Run, folder: RunFolder, device: str, progress: Progress, again: bool
     ) -> dict[str, Any]:
+        if isinstance(model, Mixture):
+            raise RunError(
+                f"{folder.path}: expected a run that can go on, found a mixture, which is fitted at once; make another "
+                "one with --model mixture"
+            )
         if not isinstance(model, ngram.Ngram):
             return super().fit(task, model, run, folder, device, progress, again)
         folder.cut_metrics(0)
