@@ -61,6 +61,8 @@ def parse(name: str, text: str, hint: Any) -> Any:
         if float in options:
             return number(text)
         if int in options:
+            if re.fullmatch(r"\s*[-+]?\d+\s*", text):
+                return int(text)  # to the last digit, however large
             value = number(text)
             if value != int(value):
                 raise SettingError(f"expected a whole number, found {text!r}")

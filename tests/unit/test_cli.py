@@ -188,3 +188,32 @@ def test_a_batch_of_no_rows_is_wrong_usage(rows):
 
 def test_a_seed_that_no_generator_takes_is_wrong_usage():
     assert invoke("generate", "a-run", "--seed", 2**63).exit_code == 2
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+def test_a_state_that_cannot_be_saved_is_refused_before_anything_is_written(run, tmp_path):
+    place = tmp_path / "none" / "s.safetensors"
+    done = invoke("generate", run.path, "--length", 3, "--state-out", place)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert isinstance(done.exception, FileNotFoundError)
+    assert "expected a folder to write into, found none" in str(done.exception)
+    assert str(place.parent) in str(done.exception)
+
+
+@pytest.mark.parametrize("text", ["ab ba bab aab " * 60, "abbabababaab" * 60], ids=["a space", "neither"])
+def test_without_a_prompt_a_run_writes_though_its_text_has_no_line_break(text, tmp_path):
+    book = tmp_path / "book.txt"
+    book.write_text(text, encoding="utf-8")
+    JOB.train(tiny.configure(book, steps=2), str(tmp_path / "run"))
+    done = invoke("generate", tmp_path / "run", "--length", 5)
+    assert done.exit_code == 0
+    assert set(done.stdout) - {"\n"} <= set(text)
+
+
+def test_whole_numbers_are_read_to_the_last_digit():
+    from recollect.config import parse
+
+    assert parse("seed", "9007199254740993", int) == 2**53 + 1
+    assert parse("steps", "1_000", int) == parse("steps", "1k", int) == 1000

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from recollect.config import read_recipe
 from recollect.core.contract import ContractError
 from recollect.data import series as data
 from recollect.data.text import DataError
+from recollect.report import series as series_figure
 from recollect.report.series import plot
 from recollect.tasks import series
 from recollect.tasks.series import Errors, SeriesTask
@@ -830,3 +832,17 @@ def test_every_recipe_is_a_run_that_can_be_built(path):
 
 def test_there_are_recipes():
     assert len(RECIPES) >= 8
+
+
+@pytest.mark.parametrize(
+    ("texts", "style", "expected"),
+    [
+        (["1.5", "2"], "iso", [1.5, 2.0]),
+        (["2020-01-31", "2020-02-01 06:00"], "iso", [datetime(2020, 1, 31), datetime(2020, 2, 1, 6)]),
+        (["31/01/2020", "01/02/2020"], "%d/%m/%Y", [datetime(2020, 1, 31), datetime(2020, 2, 1)]),
+        (["31.01.2020", " 01.02.2020"], "%d.%m.%Y", [datetime(2020, 1, 31), datetime(2020, 2, 1)]),
+        (["first", "second"], "iso", [0, 1]),
+    ],
+)
+def test_times_stand_on_the_axis_as_they_are_written(texts, style, expected):
+    assert series_figure._places(texts, style) == expected

@@ -27,9 +27,12 @@ def generate(
     device: Device = "cpu",
 ) -> None:
     """Let a run write. The text streams to stdout; a prompt of - is read from stdin."""
+    from ..core.files import check_place
     from ..decode import sample, stream
     from ..train.text import JOB
 
+    if state_out:
+        check_place(state_out)
     used = JOB.load(run, device_of(device))
     config = sample.Config(
         length=length, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p, penalty=penalty, seed=seed
@@ -215,5 +218,5 @@ def forecast(
         from ..report.series import plot as draw
 
         shown = series.history(table, max(3 * used.run.task.horizon, used.run.task.lookback))
-        for note in draw(shown, rows, plot):
+        for note in draw(shown, rows, plot, table.times.style):
             print(f"note: {note}", file=sys.stderr)

@@ -34,8 +34,8 @@ def write(
             raise ContractError("generate: expected either --prompt or --state-in, found both")
         position = _read_position(model, state_in, tokenizer.size, config.length)
     else:
-        texts = list(prompts) or ["\n"]
-        position = sample.read(model, [_ids(tokenizer, p) for p in texts], capacity=config.length)
+        texts = [_ids(tokenizer, prompt) for prompt in prompts] or [_first(tokenizer)]
+        position = sample.read(model, texts, capacity=config.length)
     rows = len(position.written)
     streams = [tokenizer.streamer() for _ in range(rows)]
     for stream, tokens in zip(streams, position.written, strict=True):
@@ -113,6 +113,17 @@ def _ids(tokenizer: Any, prompt: str) -> list[int]:
     if not ids:
         raise ContractError("generate: expected a prompt of at least one token, found an empty one")
     return ids
+
+
+def _first(tokenizer: Any) -> list[int]:
+    """What is read where no prompt is given: a line break, else a space, else whatever the vocabulary begins with."""
+    for text in ("\n", " "):
+        try:
+            if ids := tokenizer.encode(text).tolist():
+                return ids
+        except ValueError:  # no character of this vocabulary
+            continue
+    return [0]
 
 
 def _longest(position: sample.Position) -> int:

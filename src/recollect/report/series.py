@@ -11,9 +11,12 @@ MOST = 12  # series in one figure
 WIDE_FONTS = ("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "SimHei", "PingFang SC")
 
 
-def plot(history: Iterable[Sequence[Any]], forecast: Iterable[Sequence[Any]], path: str | Path) -> list[str]:
+def plot(
+    history: Iterable[Sequence[Any]], forecast: Iterable[Sequence[Any]], path: str | Path, style: str = "iso"
+) -> list[str]:
     """Draw rows (time, series, value) and (time, series, mean, lower, upper, …) into a file; returns notes.
 
+    Times are numbers, ISO dates, or dates in a `style` of strftime.
     One panel for each series that is forecast, the first 12 of them. The suffix says the format: .png, .svg or .pdf.
     """
     path = Path(path)
@@ -34,10 +37,10 @@ def plot(history: Iterable[Sequence[Any]], forecast: Iterable[Sequence[Any]], pa
     with matplotlib.rc_context({"font.family": families, "svg.fonttype": "none"}), warnings.catch_warnings():
         warnings.filterwarnings("error", message="Glyph .* missing")
         try:
-            _draw(Figure, FigureCanvasAgg, names, past, ahead, path)
+            _draw(Figure, FigureCanvasAgg, names, past, ahead, path, style)
         except UserWarning as missing:
             warnings.filterwarnings("ignore", message="Glyph .* missing")
-            _draw(Figure, FigureCanvasAgg, names, past, ahead, path)
+            _draw(Figure, FigureCanvasAgg, names, past, ahead, path, style)
             notes.append(f"no font here has every letter ({missing}); install Noto Sans CJK")
     return notes
 
@@ -49,13 +52,13 @@ def _by_series(rows: Iterable[Sequence[Any]]) -> dict[str, list[Sequence[Any]]]:
     return found
 
 
-def _draw(figure_of: Any, canvas_of: Any, names: list[str], past: Any, ahead: Any, path: Path) -> None:
+def _draw(figure_of: Any, canvas_of: Any, names: list[str], past: Any, ahead: Any, path: Path, style: str) -> None:
     figure = figure_of(figsize=(9, 1 + 2.2 * len(names)), layout="constrained")
     canvas_of(figure)
     panels = figure.subplots(len(names), 1, squeeze=False)[:, 0]
     for panel, name in zip(panels, names, strict=True):
         rows, before = ahead[name], past.get(name, [])
-        places = _places([row[0] for row in (*before, *rows)])
+        places = _places([row[0] for row in (*before, *rows)], style)
         then, now = places[: len(before)], places[len(before) :]
         panel.plot(then, [row[2] for row in before], color="0.25", linewidth=1, label="measured")
         bounded = [(t, row[3], row[4]) for t, row in zip(now, rows, strict=True) if row[3] is not None]
@@ -71,9 +74,9 @@ def _draw(figure_of: Any, canvas_of: Any, names: list[str], past: Any, ahead: An
     figure.savefig(path, dpi=120)
 
 
-def _places(texts: list[str]) -> list[Any]:
-    """Where times stand on the axis: numbers, dates, or one after the other where they are neither."""
-    for read in (float, datetime.fromisoformat):
+def _places(texts: list[str], style: str) -> list[Any]:
+    """Where times stand on the axis: numbers, ISO dates, dates as `style` has them, else one after the other."""
+    for read in (float, datetime.fromisoformat, lambda text: datetime.strptime(text.strip(), style)):
         try:
             return [read(text) for text in texts]
         except ValueError:
