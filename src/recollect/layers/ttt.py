@@ -412,10 +412,10 @@ class Ttt(Cell[State]):
         return {"loss": loss[..., 0], "rate": rate[..., 0, 0]}
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
-        """By the definition: the inner layers are passed forward, backward and for ∇W, and once more to read."""
-        c = self.config
-        inner = [i * o for i, o in self.pairs(c.widths())]
-        products = c.heads * (3 * sum(inner) + sum(inner[1:])) + 3 * self.dim**2 + self.dim * self.width
+        """Step by step: k goes through the inner layers, forward and back, q through W and through G, and meets k."""
+        c, pairs = self.config, self.pairs(self.config.widths())
+        inner, met = [i * o for i, o in pairs], sum(i + o for i, o in pairs)
+        products = c.heads * (3 * sum(inner) + sum(inner[1:]) + met) + 3 * self.dim**2 + self.dim * self.width
         products += self.dim * c.heads if c.learn_rate else 0
         with torch.no_grad():
             return Cost(2 * batch * steps * products, states.nbytes(self.initial_state(1)) * batch)
