@@ -5,7 +5,7 @@ import torch
 
 from recollect.core import state as states
 from recollect.core.contract import ContractError
-from recollect.data.tokenize import Chars
+from recollect.data import Chars
 from recollect.decode import sample, stream
 from recollect.decode.choice import best, choose, pick
 from recollect.decode.engine import Engine, Whole, chances
@@ -146,7 +146,7 @@ def test_a_flat_step_is_taken_where_there_is_one_and_not_where_it_should_be_exac
     model = build("transformer")
     assert isinstance(Engine(model, 1, 9).step, Flat)
     assert isinstance(Engine(model, 1, 9, exact=True).step, Whole)
-    assert isinstance(Engine(build("ttt-mlp"), 1, 9).step, Whole)
+    assert isinstance(Engine(build("tcn"), 1, 9).step, Whole)
 
 
 def test_an_engine_that_is_too_small_says_so():
@@ -162,7 +162,7 @@ def test_an_engine_that_is_too_small_says_so():
     [
         ("transformer", "bfloat16", "one of float32, float16, int8 on cpu"),
         ("transformer", "float64", "one of float32"),
-        ("ttt-linear", "int8", "leave it out"),
+        ("tcn", "int8", "leave it out"),
         ("ngram", "float16", "leave it out"),
         ("lstm", "int8", "in float32"),  # it is float64
         ("transformer", "float32", "expected a network to be run in float32"),  # it is float64

@@ -33,6 +33,14 @@ KNOWN = [
     {"model": "rnn", "layer": {"nonlinearity": "relu"}, "positions": "sinusoid"},
     {"model": "linear-transformer"},
     {"model": "linear-transformer", "layer": {"feature": "identity", "normalise": False}, "norm": "rms", "bias": True},
+    {"model": "ttt-linear", "layer": {"mini_batch": 3, "rotary": True}},
+    {"model": "ttt-linear", "layer": {"mini_batch": None, "average": False, "learn_rate": False, "out_norm": False}},
+    {
+        "model": "ttt-linear",
+        "layer": {"mini_batch": 1, "norm": False, "learn_start": False, "bias": False},
+        "norm": "rms",
+    },
+    {"model": "ttt-mlp", "layer": {"mini_batch": 4, "expand": 2}, "positions": "sinusoid"},
     {"model": "linear-transformer", "positions": "learned", "max_positions": 12, "activation": "swiglu"},
 ]
 
@@ -48,7 +56,7 @@ UNKNOWN = [
     {"layer": {"positions": "learned"}, "positions": "none"},
     {"model": "gru", "layer": {"reset": "before"}},
     {"model": "lstm", "block": "residual"},
-    *({"model": model} for model in ("mlp", "tcn", "ttt-linear", "ttt-mlp")),
+    *({"model": model} for model in ("mlp", "tcn")),
 ]
 
 

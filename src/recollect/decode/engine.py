@@ -69,8 +69,8 @@ class Engine:
         self.flat = None if exact or fuse else flatten(self.model, packing)
         if packing and self.flat is None:
             raise ContractError(
-                f"precision: expected {packing} with pre-norm blocks of attention, linear or not, or a stack of rnn, "
-                "lstm or gru, in float32 and not exact, found another model; leave it out"
+                f"precision: expected {packing} with pre-norm blocks of attention, linear attention or ttt, or stacks "
+                "of rnn, lstm or gru, in float32 and not exact, found another model; leave it out"
             )
         whole = torch.compile(self.model, dynamic=False) if fuse and self.device.type == "cuda" else self.model
         self.step = self.flat or Whole(whole)

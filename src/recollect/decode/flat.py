@@ -2,8 +2,8 @@
 
 A model's own call checks, looks up and hands on; at one token a step that may cost more than the arithmetic. `flatten`
 takes a model apart once: weights that read one input become one matrix, and each lies as its product reads it fastest.
-It knows pre-norm blocks of attention or linear attention and, on a CPU, stacks of rnn, lstm and gru; others give None.
-The numbers are those of the model, summed in another order, so their last bits may differ.
+It knows pre-norm blocks of attention, linear attention and test-time training, and on a CPU stacks of rnn, lstm and
+gru; others give None. The numbers are those of the model, summed in another order, so their last bits may differ.
 
 On a CPU the weights may be rounded to 16 or 8 bits: a step waits for little else than the reading of them.
 """
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from ..layers import attention, combine, linear_attention, mlp, norm, position
+from ..layers import attention, combine, linear_attention, mlp, norm, position, ttt
 from ..layers.dropout import Dropout
 from ..layers.recurrent import Recurrent
 from ..layers.score import Dot
@@ -22,6 +22,7 @@ from ..models.language import LanguageModel
 from .flat_block import Attends, Clock, Feeds, Normed, Places, ways
 from .flat_cells import cells
 from .flat_sums import Sums
+from .flat_ttt import Trains
 
 
 class Flat:
@@ -119,6 +120,8 @@ def flat_layer(layer: Any, packing: str | None) -> Any:
         return None
     if isinstance(layer.layer, mlp.FeedForward):
         return Feeds(layer.norm, layer.layer, packing)
+    if isinstance(layer.layer, ttt.Ttt):
+        return Trains(layer.norm, layer.layer, packing)
     if isinstance(layer.layer, linear_attention.LinearAttention) and layer.layer.config.project:
         return Sums(layer.norm, layer.layer, packing)
     if isinstance(layer.layer, attention.Attention):

@@ -331,10 +331,14 @@ class Ttt(Cell[State]):
         factor = self.factors(x.device)[place][:, None, :, None]
         seen = self.query(x, state, place), *self.see(x, state, place)
         y, total = self.dual(state.model, state.gradient, *seen, factor)
+        return self.merge(y, x), self.after(state.model, total, clock)
+
+    def after(self, model: Model, gathered: Model, clock: Tensor) -> State:
+        """As `settle`; where the host can look at clocks, W is left alone when no row is at a boundary."""
         on_host = clock.device.type == "cpu" and not torch.compiler.is_compiling()
         if on_host and self.config.mini_batch and not bool((clock % self.config.mini_batch == 0).any()):
-            return self.merge(y, x), State(state.model, total, clock)
-        return self.merge(y, x), self.settle(state.model, total, clock)
+            return State(model, gathered, clock)
+        return self.settle(model, gathered, clock)
 
     def spare(self, offset: Tensor) -> int:
         """By how much the grid is longer than the chunk: the largest offset, or where asking would wait, any."""

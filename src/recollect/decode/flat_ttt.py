@@ -1,0 +1,49 @@
+"""A block of test-time training for one step: one product in, the layer's own dual form, one product out."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..layers import norm, ttt
+from .flat_block import Clock, Normed, Ways
+from .flat_matrix import lay
+
+
+class Trains:
+    """x + ttt(norm(x))."""
+
+    def __init__(self, own: norm.Norm, layer: ttt.Ttt, packing: str | None) -> None:
+        config = layer.config
+        read, bias = [layer.q.weight, layer.k.weight, layer.v.weight], None
+        if config.learn_rate:
+            read.append(layer.rate.weight)
+            bias = torch.cat([layer.rate.bias.new_zeros(3 * layer.dim), layer.rate.bias]).detach()
+        self.inward = Normed.of(own, torch.cat(read).detach(), bias, packing)
+        out: Any = layer.out_norm if config.out_norm else None
+        matrix = lay(layer.out.weight, None, packing)
+        self.outward = Normed(
+            *((out.weight, out.bias, out.eps, "layer") if config.out_norm else (None, None, 0.0, "none")), matrix, None
+        )
+        self.layer, self.heads, self.size = layer, config.heads, config.size
+        self.places, self.rate = config.mini_batch or 1, config.rate / config.size
+        self.factors = layer.factors(layer.out.weight.device).detach()
+
+    def start(self, own: ttt.State, clock: Clock) -> None:
+        self.own = own
+
+    def __call__(self, x: Tensor, clock: Clock, way: Ways) -> Tensor:
+        layer, own = self.layer, self.own
+        seen, dtype = self.inward(way, x), own.model.weights[0].dtype
+        width, place = self.heads * self.size, own.clock % self.places
+        q, k, v = seen[:, : 3 * width].unflatten(1, (3, self.heads, 1, self.size)).to(dtype).unbind(1)  # B H 1 d
+        asked = seen[:, 3 * width :, None, None].to(dtype)  # B H 1 1, or nothing
+        rate = self.rate * (asked.sigmoid() if layer.config.learn_rate else torch.ones_like(k[..., :1]))
+        q, k = (layer.turn(part, place[:, None]) for part in (q, k))
+        factor = self.factors[place][:, None, None, None]
+        y, total = layer.dual(own.model, own.gradient, q, k, v, rate, factor)
+        self.own = layer.after(own.model, total, own.clock + 1)
+        return self.outward(way, y.flatten(1).to(x.dtype)).add_(x)
+
+    def finish(self, own: Any, clock: Clock) -> ttt.State:
+        return self.own
