@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
+from recollect.data import Chars
 from recollect.data.corpus import Corpus
-from recollect.data.tokenize import Chars
 from recollect.models import language
 from recollect.tasks import text
 from recollect.train import checkpoint

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from recollect.data import pictures
+from recollect.data.captioned import Captioned, Part
 from recollect.models import captioner
 from recollect.tasks import captions
 from recollect.train.loop import Trainer
@@ -17,7 +18,7 @@ def easier(part, side):
     """The same pictures, with captions that name things by their colour alone: `red left blue`."""
     texts = [[" ".join(w for w in text.split() if w not in LEFT_OUT) for text in some] for some in part.captions]
     tokens = [side.encode(text) for some in texts for text in some]
-    return pictures.Part(
+    return Part(
         images=part.images,
         names=part.names,
         captions=texts,
@@ -34,9 +35,7 @@ def easier(part, side):
 def task(tmp_path_factory):
     data = pictures.load(count=2400, pixels=32, cache=tmp_path_factory.mktemp("cache"))
     parts = {name: easier(getattr(data, name), data.side) for name in ("train", "valid", "test")}
-    easy = pictures.Captioned(
-        name="easy", side=data.side, pixels=32, fingerprint="easy", notes=[], mirrored=False, **parts
-    )
+    easy = Captioned(name="easy", side=data.side, pixels=32, fingerprint="easy", notes=[], mirrored=False, **parts)
     return captions.CaptionsTask(captions.Config(batch=32), easy)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from recollect.data import labels as sets
-from recollect.data.tokenize import Words
+from recollect.data import Words
+from recollect.data.labelled import Kept, Labelled, Part
 from recollect.models import classifier
 from recollect.tasks import labels
 from recollect.train.loop import Trainer
@@ -23,13 +23,13 @@ def draw(count, seed):
         first, second = np.sort(rng.choice(length, 2, replace=False))
         row[first], row[second] = (2, 3) if answer == 0 else (3, 2)
         tokens.append(row)
-    return sets.Part(np.concatenate(tokens).astype(np.uint8), lengths.astype(np.int32), answers.astype(np.int32))
+    return Part(np.concatenate(tokens).astype(np.uint8), lengths.astype(np.int32), answers.astype(np.int32))
 
 
 @pytest.fixture(scope="module")
 def task():
-    kept = sets.Kept(classes=("dog first", "man first"), tokenizer=Words(WORDS))
-    data = sets.Labelled("order", kept, draw(2000, 0), draw(400, 1), None, "order", [])
+    kept = Kept(classes=("dog first", "man first"), tokenizer=Words(WORDS))
+    data = Labelled("order", kept, draw(2000, 0), draw(400, 1), None, "order", [])
     return labels.LabelsTask(labels.Config(batch=32), data)
 
 

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from recollect.data import series as data
+from recollect.data.scaler import fit_scaler
+from recollect.data.series import Series
+from recollect.data.series_sources import noisy_sine, open_table
 from recollect.tasks import series
 from recollect.tasks.series import SeriesTask
 from recollect.train.series import JOB
@@ -65,11 +67,11 @@ def test_a_recurrent_network_beats_the_naive_forecast_and_the_chains(tmp_path):
 
 def test_dynamics_that_were_learnt_serve_only_while_they_last():
     """Solved on one frequency, an autoregression is right about it and wrong about another."""
-    values = data.noisy_sine(points=1200, noise=0.05, rate=0.2, change=800, new_rate=0.5)
-    scaler, _ = data.fit_scaler(["x"], values[:500, None], 1, "sine")
-    times = data.open_table("sine").times
+    values = noisy_sine(points=1200, noise=0.05, rate=0.2, change=800, new_rate=0.5)
+    scaler, _ = fit_scaler(["x"], values[:500, None], 1, "sine")
+    times = open_table("sine").times
     parts = {"train": (0, 500), "valid": (500, 780), "test": (820, 1200)}
-    whole = data.Series("sine", ("x",), values[:, None], np.ones((1200, 1), dtype=bool), times, parts, scaler, "x", [])
+    whole = Series("sine", ("x",), values[:, None], np.ones((1200, 1), dtype=bool), times, parts, scaler, "x", [])
     task = SeriesTask(series.Config(lookback=12, horizon=8), whole)
     model = JOB.build({"name": "ar", "lookback": 12, "horizon": 8}, scaler).eval()
     task.solve(model)

@@ -17,7 +17,10 @@ import tiny
 from recollect.cli import app
 from recollect.core import laws
 from recollect.core.contract import ContractError
-from recollect.data import pictures, scenes
+from recollect.data import picture_files, picture_sources, pictures, scenes
+from recollect.data.caption_tokens import words_of
+from recollect.data.captions import plain, read_captions
+from recollect.data.picture_files import PictureError, read_picture
 from recollect.data.text import DataError
 from recollect.decode import beam
 from recollect.measure import gaze as gazes
@@ -88,7 +91,7 @@ def configure(model="attend", data=None, **settings):
 def test_a_picture_keeps_its_pixels_where_nothing_must_change(tmp_path):
     image = photo(size=(16, 16))
     image.save(tmp_path / "a.png")
-    found, notes = pictures.read_picture(tmp_path / "a.png", 16)
+    found, notes = read_picture(tmp_path / "a.png", 16)
     assert np.array_equal(found, np.asarray(image))
     assert found.dtype == np.uint8
     assert not notes
@@ -96,9 +99,9 @@ def test_a_picture_keeps_its_pixels_where_nothing_must_change(tmp_path):
 
 def test_a_picture_is_squashed_to_a_square_or_keeps_its_proportions(tmp_path):
     photo(size=(40, 20)).save(tmp_path / "a.png")
-    assert pictures.read_picture(tmp_path / "a.png", 16)[0].shape == (16, 16, 3)
-    assert pictures.read_picture(tmp_path / "a.png", 16, square=False)[0].shape == (8, 16, 3)
-    assert pictures.read_picture(tmp_path / "a.png", 100, square=False)[0].shape == (20, 40, 3)
+    assert read_picture(tmp_path / "a.png", 16)[0].shape == (16, 16, 3)
+    assert read_picture(tmp_path / "a.png", 16, square=False)[0].shape == (8, 16, 3)
+    assert read_picture(tmp_path / "a.png", 100, square=False)[0].shape == (20, 40, 3)
 
 
 def flat(colour, mode="RGB", size=(10, 8)):
@@ -139,13 +142,13 @@ KINDS = {
 def test_every_kind_of_picture_becomes_rgb(tmp_path, kind):
     image, ending, wanted = KINDS[kind]
     image.save(tmp_path / f"a.{ending}")
-    found, _ = pictures.read_picture(tmp_path / f"a.{ending}", 16)
+    found, _ = read_picture(tmp_path / f"a.{ending}", 16)
     assert np.abs(found.reshape(-1, 3).astype(int) - wanted).max() <= 1
 
 
 def test_what_is_transparent_shows_white(tmp_path):
     see_through().save(tmp_path / "a.png")
-    found, _ = pictures.read_picture(tmp_path / "a.png", 8)
+    found, _ = read_picture(tmp_path / "a.png", 8)
     assert found[0, 4].tolist() == [255, 255, 255]
     assert found[-1, 4].tolist() == [255, 0, 0]
 
@@ -156,15 +159,15 @@ def test_a_camera_held_upright_is_heard(tmp_path):
     exif = image.getexif()
     exif[0x0112] = 6  # to be turned a quarter, clockwise
     image.save(tmp_path / "a.png", exif=exif)
-    assert pictures.read_picture(tmp_path / "a.png", 20, square=False)[0].shape == (20, 10, 3)
-    found, _ = pictures.read_picture(tmp_path / "a.png", 8)
+    assert read_picture(tmp_path / "a.png", 20, square=False)[0].shape == (20, 10, 3)
+    found, _ = read_picture(tmp_path / "a.png", 8)
     assert (found[0].min(), found[-1].max()) == (255, 0), "what was left is above"
 
 
 def test_an_animation_is_its_first_frame_and_says_so(tmp_path):
     frames = [flat(colour) for colour in ((255, 0, 0), (0, 255, 0), (0, 0, 255))]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    found, notes = pictures.read_picture(tmp_path / "a.gif", 8)
+    found, notes = read_picture(tmp_path / "a.gif", 8)
     assert found[4, 4].tolist() == [255, 0, 0]
     assert notes == [f"{tmp_path / 'a.gif'}: an animation; its first frame is read"]
 
@@ -203,8 +206,8 @@ BROKEN = {
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_is_no_picture_is_one_line_with_its_name(tmp_path, kind):
     path = broken(kind, tmp_path / "bad.jpg")
-    with pytest.raises(pictures.PictureError, match=BROKEN[kind]) as raised:
-        pictures.read_picture(path, 16)
+    with pytest.raises(PictureError, match=BROKEN[kind]) as raised:
+        read_picture(path, 16)
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -220,31 +223,31 @@ def test_bytes_that_were_tampered_with_never_leave_another_error(seed):
         for place in draw.integers(0, len(content), size=20):
             content[place] = draw.integers(256)
         try:
-            assert pictures.read_picture(bytes(content), 8)[0].shape == (8, 8, 3)
-        except pictures.PictureError as error:
+            assert read_picture(bytes(content), 8)[0].shape == (8, 8, 3)
+        except PictureError as error:
             said.append(str(error))
     assert all("\n" not in line for line in said)
 
 
 def test_a_huge_jpeg_is_read_smaller_and_a_huge_png_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "MOST", 10_000)
+    monkeypatch.setattr(picture_files, "MOST", 10_000)
     photo(size=(400, 200)).save(tmp_path / "a.jpg")
     photo(size=(400, 200)).save(tmp_path / "a.png")
-    found, notes = pictures.read_picture(tmp_path / "a.jpg", 16)
+    found, notes = read_picture(tmp_path / "a.jpg", 16)
     assert found.shape == (16, 16, 3)
     assert "very large; it is read at 100 × 50" in notes[0]
-    with pytest.raises(pictures.PictureError, match="at most 10,000 pixels, found 400 × 200; make it smaller"):
-        pictures.read_picture(tmp_path / "a.png", 16)
+    with pytest.raises(PictureError, match="at most 10,000 pixels, found 400 × 200; make it smaller"):
+        read_picture(tmp_path / "a.png", 16)
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     """14,000 × 14,000 pixels of one colour are a small file."""
     flat(1, "1", (14_000, 14_000)).save(tmp_path / "a.png", compress_level=1)
-    with pytest.raises(pictures.PictureError, match="expected a picture of at most 50,000,000 pixels, found far more"):
-        pictures.read_picture(tmp_path / "a.png", 16)
+    with pytest.raises(PictureError, match="expected a picture of at most 50,000,000 pixels, found far more"):
+        read_picture(tmp_path / "a.png", 16)
     flat(1, "1", (9_000, 11_000)).save(tmp_path / "b.png", compress_level=1)  # where Pillow itself would only warn
-    with pytest.raises(pictures.PictureError, match="found 9,000 × 11,000; make it smaller"):
-        pictures.read_picture(tmp_path / "b.png", 16)
+    with pytest.raises(PictureError, match="found 9,000 × 11,000; make it smaller"):
+        read_picture(tmp_path / "b.png", 16)
 
 
 # ------------------------------------------------------------------------------------------------ captions
@@ -263,7 +266,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     ],
 )
 def test_a_caption_is_its_words_in_small_letters(caption, wanted):
-    assert pictures.plain(caption) == wanted
+    assert plain(caption) == wanted
 
 
 def test_captions_are_read_in_each_layout(tmp_path):
@@ -274,15 +277,15 @@ def test_captions_are_read_in_each_layout(tmp_path):
     }
     for name, text in layouts.items():
         (tmp_path / name).write_text(text)
-        assert pictures.read_captions(tmp_path / name) == {"a.jpg": ["one dog", "a dog"], "b.jpg": ["two dogs"]}, name
+        assert read_captions(tmp_path / name) == {"a.jpg": ["one dog", "a dog"], "b.jpg": ["two dogs"]}, name
 
 
 def test_rare_words_are_unknown():
     some = [["a dog", "a cat"], ["a dog runs"]]
-    assert pictures.words_of(some, 2).words[2:] == ["a", "dog"]
-    assert pictures.words_of(some).words[2:] == ["a", "dog", "cat", "runs"], "few captions: every word"
+    assert words_of(some, 2).words[2:] == ["a", "dog"]
+    assert words_of(some).words[2:] == ["a", "dog", "cat", "runs"], "few captions: every word"
     with pytest.raises(DataError, match="at least 9 times in training, found none"):
-        pictures.words_of(some, 9)
+        words_of(some, 9)
 
 
 # ------------------------------------------------------------------------------------------------ a folder
@@ -304,7 +307,7 @@ def test_a_folder_is_split_by_its_pictures(tmp_path):
     assert sum(bool(part & alike) for part in parts) == 1, "no picture is in two parts"
     row = data.train.names.index(next(name for name in data.train.names if name.startswith("p") and name != "p0.png"))
     name = data.train.names[row]
-    assert np.array_equal(data.train.images[row], pictures.read_picture(folder / name, 16)[0])
+    assert np.array_equal(data.train.images[row], read_picture(folder / name, 16)[0])
     number = int(name[1:-4]) % 3
     assert data.train.captions[row] == [f"a fine thing number {number}", f"a good thing number {number}"]
     first = data.train.first[row]
@@ -353,7 +356,7 @@ def test_pictures_are_read_once_and_again_when_one_changes(tmp_path, monkeypatch
     folder = folder_of(tmp_path / "mine", 30)
     first = pictures.load([folder], pixels=16)
     with monkeypatch.context() as patch:
-        patch.setattr(pictures, "read_picture", lambda *_, **__: pytest.fail("read again"))
+        patch.setattr(picture_sources, "read_picture", lambda *_, **__: pytest.fail("read again"))
         second = pictures.load([folder], pixels=16)
     assert second.fingerprint == first.fingerprint
     assert np.array_equal(second.train.images, first.train.images)
@@ -363,7 +366,7 @@ def test_pictures_are_read_once_and_again_when_one_changes(tmp_path, monkeypatch
     third = pictures.load([folder], pixels=16)
     assert third.fingerprint != first.fingerprint
     parts = [part for part in (third.train, third.valid, third.test) if name in part.names]
-    assert np.array_equal(parts[0].images[parts[0].names.index(name)], pictures.read_picture(folder / name, 16)[0])
+    assert np.array_equal(parts[0].images[parts[0].names.index(name)], read_picture(folder / name, 16)[0])
     for cached in Path(os.environ["RECOLLECT_CACHE"]).rglob("train-*.npy"):
         cached.write_bytes(cached.read_bytes()[:-5])
     again = pictures.load([folder], pixels=16)
@@ -440,7 +443,7 @@ def test_flickr8k_is_what_its_authors_say(tmp_path):
     raw = gzip.decompress((SHARED / "flickr8k" / "Flickr8k.token.txt.gz").read_bytes()).decode()
     name = data.valid.names[0]
     lines = [line.partition("\t")[2] for line in raw.split("\n") if line.startswith(name)]
-    assert data.valid.captions[0] == [pictures.plain(line) for line in lines]
+    assert data.valid.captions[0] == [plain(line) for line in lines]
 
 
 # ------------------------------------------------------------------------------------------------ the CNN

@@ -23,7 +23,7 @@ from recollect.claims import (
 )
 from recollect.claims._limits import limits
 from recollect.claims.claim import Effort, Verdict
-from recollect.data.tokenize import Words
+from recollect.data import Words
 
 IDS = (
     "k-step",

@@ -22,6 +22,7 @@ from recollect.data import corpus, known, shards, tokenize
 from recollect.data.corpus import load
 from recollect.data.known import KNOWN, KnownFile, KnownSet
 from recollect.data.text import DataError, Text, chunks, files, only_letters, rechunk
+from recollect.data.tokenizer import smallest
 
 DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 KINDS = ("chars", "chars+bytes", "bytes", "words", "bpe")
@@ -141,7 +142,7 @@ def test_every_kind_reads_every_script(write, kind, text):
     assert found.name == "poem"
     assert found.test is None
     assert isinstance(found.train, np.memmap)
-    assert found.train.dtype == tokenize.smallest(found.tokenizer.size)
+    assert found.train.dtype == smallest(found.tokenizer.size)
     assert found.unknown_share["train"] == 0
 
 

@@ -12,7 +12,7 @@ import tiny
 from recollect.cli import app
 from recollect.core import state as states
 from recollect.core.contract import ContractError
-from recollect.data.tokenize import Bpe, Bytes, Chars, Words
+from recollect.data import Bpe, Bytes, Chars, Words
 from recollect.decode import sample, stream
 from recollect.models import language, ngram
 from recollect.models.mixture import Mixture

@@ -14,10 +14,12 @@ import torch
 import tiny
 from recollect import config as edge
 from recollect.core.contract import ContractError
+from recollect.data import Words
 from recollect.data import labels as sets
-from recollect.data.labels import Kept
+from recollect.data.idx import read_idx
+from recollect.data.label_texts import in_order, low
+from recollect.data.labelled import Kept, Labelled, Part
 from recollect.data.text import DataError
-from recollect.data.tokenize import Words
 from recollect.models import bag
 from recollect.models.size import parameters
 from recollect.tasks import labels
@@ -223,8 +225,8 @@ def test_long_texts_are_cut_and_that_is_told(table):
 
 
 def test_labels_are_in_the_order_of_their_numbers_or_letters():
-    assert sets.in_order(["10", "9", "-1"]) == ("-1", "9", "10")
-    assert sets.in_order(["b", "a", "10"]) == ("10", "a", "b")
+    assert in_order(["10", "9", "-1"]) == ("-1", "9", "10")
+    assert in_order(["b", "a", "10"]) == ("10", "a", "b")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +268,7 @@ def test_a_label_that_training_lacks_is_refused_with_its_line(tmp_path, table):
 
 
 def test_a_label_that_the_hash_took_from_training_is_left_out_and_told(tmp_path):
-    rare = next(f"rare{n}" for n in range(1000) if sets.low(f"rare{n}", 0.1))
+    rare = next(f"rare{n}" for n in range(1000) if low(f"rare{n}", 0.1))
     found = sets.load(write(tmp_path / "rare.tsv", [*sentences(), (rare, "odd")]))
     assert found.kept.classes == ("neg", "pos")
     assert any("1 rows of labels that training lacks were left out, the first in line 161" in n for n in found.notes)
@@ -287,7 +289,7 @@ def test_an_idx_file_is_its_bytes(tmp_path):
     array = np.arange(24).reshape(2, 3, 4)
     for name, data in (("plain", idx(array)), ("packed.gz", gzip.compress(idx(array)))):
         (tmp_path / name).write_bytes(data)
-        assert np.array_equal(sets.read_idx(tmp_path / name, 3), array)
+        assert np.array_equal(read_idx(tmp_path / name, 3), array)
 
 
 @pytest.mark.parametrize(
@@ -308,12 +310,12 @@ def test_an_idx_file_is_its_bytes(tmp_path):
 def test_what_is_no_idx_file_is_refused_in_a_line(tmp_path, data, message):
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(DataError, match=message) as caught:
-        sets.read_idx(tmp_path / "file", 3)
+        read_idx(tmp_path / "file", 3)
     assert "\n" not in str(caught.value)
 
 
 def test_an_image_is_a_sequence_of_pixels_or_of_rows(pictures):
-    raw = sets.read_idx(pictures / "train-images-idx3-ubyte", 3)
+    raw = read_idx(pictures / "train-images-idx3-ubyte", 3)
     by_pixel, by_row = sets.load(pictures), sets.load(pictures, step="row")
     assert by_pixel.train.values.shape == (44, 12, 1)
     assert by_row.train.values.shape == (44, 4, 3)
@@ -545,7 +547,7 @@ def test_more_lines_than_a_block_are_labelled(table, tmp_path, monkeypatch):
 
 def test_images_are_labelled_from_lines_of_numbers(pictures, tmp_path):
     JOB.train(configure(pictures, steps=40, permute=3, lr=0.02), str(tmp_path / "run"))
-    used, test = JOB.load(tmp_path / "run"), sets.read_idx(pictures / "t10k-images-idx3-ubyte", 3)
+    used, test = JOB.load(tmp_path / "run"), read_idx(pictures / "t10k-images-idx3-ubyte", 3)
     lines = [" ".join(map(str, image.ravel())) for image in test]
     found = [answer.label for answer in classify(used, [*lines[:5], *(line.replace(" ", ",") for line in lines[5:])])]
     matrix = np.array(JOB.measure(str(tmp_path / "run"), split="test")["confusion"])
@@ -622,8 +624,8 @@ def test_every_recipe_of_labels_can_be_built_at_the_size_it_names(path):
     if "mnist" not in path.stem:
         return
     kept = Kept(classes=tuple(map(str, range(10))), shape=(28, 28), step=run.data.step, permute=run.data.permute)
-    part = sets.Part(np.zeros((2, 784, 1), np.uint8), np.array([784, 784]), np.array([0, 1]))
-    data = sets.Labelled("mnist", kept, part, part, None, "", [])
+    part = Part(np.zeros((2, 784, 1), np.uint8), np.array([784, 784]), np.array([0, 1]))
+    data = Labelled("mnist", kept, part, part, None, "", [])
     resolved = JOB.resolve(run, data, int(edge.number(found.params)))
     with torch.device("meta"):
         assert parameters(JOB.build(resolved.model, kept)) == pytest.approx(70_000, rel=0.03)

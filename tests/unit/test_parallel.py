@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect.data import corpus, known, pair_tokens, parallel, shards, tokenize
+from recollect.data import Chars, corpus, known, pair_tokens, parallel, shards, tokenize
 from recollect.data.known import KNOWN, KnownFile, KnownSet
 from recollect.data.moses import Preparation
 from recollect.data.pairs import Pairs, batches_by_tokens, batches_from
@@ -585,7 +585,7 @@ def test_existing_sides_are_used_as_they_are(write):
     assert (again.source_language, again.target_language) == ("en", "fr")
     assert [first.source.tokenizer.token(i) for i in again.train.source_of(0)] == ["word", ",", "3"]
     assert [first.target.tokenizer.token(i) for i in again.train.target_of(1)] == ["mot", "<unk>"]
-    bare = Side(Preparation("en"), tokenize.Chars("ab"))
+    bare = Side(Preparation("en"), Chars("ab"))
     with pytest.raises(DataError, match=r"'c' \(U\+0063\) at character 2 of 'ac' in the train part"):
         load(write("c.tsv", "ac\tb\n"), valid=write("v.tsv", "a\tb\n"), existing=(bare, bare))
 

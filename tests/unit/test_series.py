@@ -17,6 +17,11 @@ import tiny
 from recollect.config import read_recipe
 from recollect.core.contract import ContractError
 from recollect.data import series as data
+from recollect.data.scaler import Scaler, season
+from recollect.data.series import Series
+from recollect.data.series_gaps import close_gaps, trim
+from recollect.data.series_sources import noisy_sine, open_table
+from recollect.data.series_table import read_table
 from recollect.data.text import DataError
 from recollect.report import series as series_figure
 from recollect.report.series import plot
@@ -69,7 +74,7 @@ def hourly(rows=300, columns=("a", "b"), missing=()):
     ids=["plain", "mark and crlf", "decimal comma", "tabs", "quotes", "dotted dates", "slashes"],
 )
 def test_a_table_is_read_however_it_is_written(tmp_path, text):
-    found = data.read_table(write(tmp_path, text))
+    found = read_table(write(tmp_path, text))
     assert found.columns == ("a", "b")
     assert found.values.tolist() == [[1.5, 2], [2.5, 3]]
     assert len(found.times.after(2)) == 2
@@ -78,27 +83,27 @@ def test_a_table_is_read_however_it_is_written(tmp_path, text):
 def test_a_packed_table_is_read_as_a_plain_one(tmp_path):
     path = tmp_path / "table.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n1,2\n3,4\n"))
-    assert data.read_table(path).values.tolist() == [[1, 2], [3, 4]]
+    assert read_table(path).values.tolist() == [[1, 2], [3, 4]]
 
 
 def test_without_a_header_columns_are_numbered_and_rows_are_the_time(tmp_path):
-    found = data.read_table(write(tmp_path, "1,2\n3,4\n5,6\n"))
+    found = read_table(write(tmp_path, "1,2\n3,4\n5,6\n"))
     assert found.columns == ("1", "2")
     assert found.times.after(2) == ["3", "4"]
-    assert data.read_table(write(tmp_path, "1,2\n3,4\n"), header="yes").values.tolist() == [[3, 4]]
-    assert data.read_table(write(tmp_path, "1,2\n3,4\n5,6\n"), target=["2"]).values.tolist() == [[2], [4], [6]]
+    assert read_table(write(tmp_path, "1,2\n3,4\n"), header="yes").values.tolist() == [[3, 4]]
+    assert read_table(write(tmp_path, "1,2\n3,4\n5,6\n"), target=["2"]).values.tolist() == [[2], [4], [6]]
 
 
 def test_only_the_columns_asked_for_are_read(tmp_path):
     path = write(tmp_path, "when,what,x,y\n1,one,1,2\n2,two,3,4\n")
-    found = data.read_table(path, target=["y", "x"], time="when")
+    found = read_table(path, target=["y", "x"], time="when")
     assert (found.columns, found.values.tolist()) == (("y", "x"), [[2, 1], [4, 3]])
     assert found.times.after(1) == ["3"]
 
 
 @pytest.mark.parametrize("text", ["", "NaN", "na", "?", "null", "N/A", " ", "-"])
 def test_what_says_that_a_number_is_missing_is_understood(tmp_path, text):
-    found = data.read_table(write(tmp_path, f"a,b\n1,2\n{text},3\n4,5\n"))
+    found = read_table(write(tmp_path, f"a,b\n1,2\n{text},3\n4,5\n"))
     assert np.isnan(found.values).tolist() == [[False, False], [True, False], [False, False]]
 
 
@@ -123,22 +128,22 @@ def test_what_says_that_a_number_is_missing_is_understood(tmp_path, text):
 )
 def test_times_go_on_as_they_came(tmp_path, times, after):
     text = "time,x\n" + "".join(f"{time},{i}\n" for i, time in enumerate(times))
-    assert data.read_table(write(tmp_path, text)).times.after(len(after)) == after
+    assert read_table(write(tmp_path, text)).times.after(len(after)) == after
 
 
 def test_times_that_may_have_the_day_or_the_month_first_are_refused(tmp_path):
     rows = "".join(f"{first:02}/01/2024,{first}\n" for first in range(1, 13))
     with pytest.raises(DataError, match="column 'date': .* the day or the month first; write the year first"):
-        data.read_table(write(tmp_path, "date,x\n" + rows))
+        read_table(write(tmp_path, "date,x\n" + rows))
 
 
 def test_a_table_of_slashed_dates_without_a_header_keeps_its_first_row(tmp_path):
-    found = data.read_table(write(tmp_path, "1/30/2024,1\n1/31/2024,2\n2/1/2024,3\n"))
+    found = read_table(write(tmp_path, "1/30/2024,1\n1/31/2024,2\n2/1/2024,3\n"))
     assert found.values.tolist() == [[1], [2], [3]]
 
 
 def test_the_end_of_the_calendar_is_a_line(tmp_path):
-    found = data.read_table(write(tmp_path, "date,x\n9998-12-31,1\n9999-12-31,2\n"))
+    found = read_table(write(tmp_path, "date,x\n9998-12-31,1\n9999-12-31,2\n"))
     with pytest.raises(DataError, match="up to the year 9999"):
         found.times.after(3)
 
@@ -170,7 +175,7 @@ def test_the_end_of_the_calendar_is_a_line(tmp_path):
 )
 def test_what_is_wrong_with_a_table_is_said_with_its_row_and_column(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as caught:
-        data.read_table(write(tmp_path, text))
+        read_table(write(tmp_path, text))
     assert "table.csv" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -178,23 +183,23 @@ def test_what_is_wrong_with_a_table_is_said_with_its_row_and_column(tmp_path, te
 def test_rows_are_counted_as_an_editor_counts_them(tmp_path):
     """Blank lines and cells of several lines too."""
     with pytest.raises(DataError, match="row 6, column 'a'"):
-        data.read_table(write(tmp_path, '"a","the\nb"\n\n1,2\n\nx,3\n'))
+        read_table(write(tmp_path, '"a","the\nb"\n\n1,2\n\nx,3\n'))
 
 
 def test_a_column_that_is_not_there_is_refused_with_a_suggestion(tmp_path):
     path = write(tmp_path, "date,load,price\n2024-01-01,1,2\n")
     with pytest.raises(DataError, match="--target .* found 'laod'; did you mean 'load'"):
-        data.read_table(path, target=["laod"])
+        read_table(path, target=["laod"])
     with pytest.raises(DataError, match="--time .*found 'dat'; did you mean 'date'"):
-        data.read_table(path, time="dat")
+        read_table(path, time="dat")
     with pytest.raises(DataError, match="other columns than the time column"):
-        data.read_table(path, target=["date"])
+        read_table(path, target=["date"])
 
 
 def test_what_is_no_text_is_refused_with_its_place(tmp_path):
     (tmp_path / "table.csv").write_bytes(b"a,b\n1,\xff\n")
     with pytest.raises(DataError, match="expected UTF-8"):
-        data.read_table(tmp_path / "table.csv")
+        read_table(tmp_path / "table.csv")
     with pytest.raises(DataError, match="expected a CSV file or one of sine, .* did you mean etth1"):
         data.load("eth1")
 
@@ -204,7 +209,7 @@ def test_what_is_no_text_is_refused_with_its_place(tmp_path):
 
 def test_missing_values_at_the_ends_are_left_out_with_a_note(tmp_path):
     path = write(tmp_path, "a,b\n,1\n2,2\n3,3\n4,4\n5,?\n6,\n")
-    found, notes = data.trim(data.read_table(path))
+    found, notes = trim(read_table(path))
     assert found.values.tolist() == [[2, 2], [3, 3], [4, 4]]
     assert found.times.after(1) == ["4"]
     assert "1 rows at the begin" in notes[0]
@@ -215,21 +220,21 @@ def test_missing_values_at_the_ends_are_left_out_with_a_note(tmp_path):
 
 def test_gaps_inside_are_closed_by_lines_or_held_and_counted(tmp_path):
     path = write(tmp_path, "a,b\n0,1\n,2\n,\n6,8\n")
-    table, _ = data.trim(data.read_table(path))
-    values, notes = data.close_gaps(table, "linear")
+    table, _ = trim(read_table(path))
+    values, notes = close_gaps(table, "linear")
     assert values.tolist() == [[0, 1], [2, 2], [4, 5], [6, 8]]
     assert "3 of 8 values are missing" in notes[0]
-    held, _ = data.close_gaps(table, "mask")
+    held, _ = close_gaps(table, "mask")
     assert held.tolist() == [[0, 1], [0, 2], [0, 2], [6, 8]]
     with pytest.raises(DataError, match="row 3, column 'a': expected a number, found a missing one"):
-        data.close_gaps(table, "refuse")
+        close_gaps(table, "refuse")
 
 
 def test_columns_that_are_empty_or_never_meet_are_refused(tmp_path):
     with pytest.raises(DataError, match="numbers in column 'b', found none"):
-        data.trim(data.read_table(write(tmp_path, "a,b\n1,\n2,\n")))
+        trim(read_table(write(tmp_path, "a,b\n1,\n2,\n")))
     with pytest.raises(DataError, match="overlap in time"):
-        data.trim(data.read_table(write(tmp_path, "a,b\n1,\n2,\n,3\n,4\n")))
+        trim(read_table(write(tmp_path, "a,b\n1,\n2,\n,3\n,4\n")))
 
 
 def test_uneven_steps_are_noted_or_refused(tmp_path):
@@ -285,13 +290,13 @@ def test_a_season_is_found_in_noise_with_a_trend(period):
     wave = np.random.default_rng(0).normal(size=period)
     wave = ((wave - wave.mean()) / wave.std())[t % period]
     noise = np.random.default_rng(1).normal(0, 0.3, size=len(t))
-    assert data.season((wave + noise + 0.01 * t)[:, None]) == period
+    assert season((wave + noise + 0.01 * t)[:, None]) == period
 
 
 def test_where_there_is_no_season_none_is_found():
-    assert data.season(np.random.default_rng(0).normal(size=(500, 1))) == 1
-    assert data.season(np.zeros((100, 1))) == 1
-    assert data.season(np.arange(5.0)[:, None]) == 1
+    assert season(np.random.default_rng(0).normal(size=(500, 1))) == 1
+    assert season(np.zeros((100, 1))) == 1
+    assert season(np.arange(5.0)[:, None]) == 1
     assert data.load("sine").scaler.period == 1
 
 
@@ -306,12 +311,12 @@ def test_the_yearly_sunspot_numbers_have_the_published_mean_and_deviation():
 
 
 def test_the_noisy_sine_is_drawn_anew_with_each_draw():
-    first, second = data.noisy_sine(draw=0), data.noisy_sine(draw=1)
+    first, second = noisy_sine(draw=0), noisy_sine(draw=1)
     clean = np.sin(0.01 * np.arange(1, 1001))
     assert (first - clean).std() == pytest.approx(0.2, abs=0.01)
     assert not np.allclose(first, second)
-    assert np.array_equal(first, data.noisy_sine(draw=0))
-    changed = data.noisy_sine(draw=0, change=500)
+    assert np.array_equal(first, noisy_sine(draw=0))
+    changed = noisy_sine(draw=0, change=500)
     assert np.array_equal(changed[:500], first[:500])
     assert np.abs(changed[500:] - first[500:]).max() > 1
 
@@ -320,7 +325,7 @@ def test_a_scaler_is_kept_and_read_strictly(tmp_path):
     found = data.load("sine").scaler
     path = tmp_path / "scaler.json"
     found.save(path)
-    assert data.Scaler.load(path) == found
+    assert Scaler.load(path) == found
     good = json.loads(path.read_text())
     for change, message in [
         ({"mean": [1.0, 2.0]}, "one entry for each column"),
@@ -335,11 +340,11 @@ def test_a_scaler_is_kept_and_read_strictly(tmp_path):
     ]:
         path.write_text(json.dumps(good | change))
         with pytest.raises(DataError, match=message) as caught:
-            data.Scaler.load(path)
+            Scaler.load(path)
         assert "\n" not in str(caught.value)
     path.write_text("{")
     with pytest.raises(DataError, match="expected a scaler in JSON"):
-        data.Scaler.load(path)
+        Scaler.load(path)
 
 
 @pytest.mark.skipif("RECOLLECT_DATA" not in os.environ, reason="needs the known sets (RECOLLECT_DATA)")
@@ -363,11 +368,11 @@ def of(values, lookback=4, horizon=2, seen=None, period=1, splits=None, **settin
     """A task over numbers as they are, scaled by nothing."""
     values = np.asarray(values, dtype=float).reshape(len(values), -1)
     count, columns = values.shape
-    scaler = data.Scaler(tuple("abc"[:columns]), (0.0,) * columns, (1.0,) * columns, (1.0,) * columns, period)
-    times = data.open_table("sine").times.part(0, count)
+    scaler = Scaler(tuple("abc"[:columns]), (0.0,) * columns, (1.0,) * columns, (1.0,) * columns, period)
+    times = open_table("sine").times.part(0, count)
     splits = splits or {"train": (0, count // 2), "valid": (count // 2, count), "test": (count // 2, count)}
     seen = np.ones(values.shape, dtype=bool) if seen is None else np.asarray(seen)
-    found = data.Series("tiny", scaler.columns, values, seen, times, splits, scaler, "tiny", [])
+    found = Series("tiny", scaler.columns, values, seen, times, splits, scaler, "tiny", [])
     return SeriesTask(series.Config(lookback=lookback, horizon=horizon, **settings), found)
 
 
@@ -719,7 +724,7 @@ def solved(table, tmp_path):
 
 
 def test_a_forecast_goes_on_where_the_file_ends(solved, tmp_path):
-    longer = data.read_table(write(tmp_path, hourly(rows=310), "longer.csv"))
+    longer = read_table(write(tmp_path, hourly(rows=310), "longer.csv"))
     rows = list(forecast(solved, write(tmp_path, hourly(rows=300)), 10))
     assert [row.time for row in rows[:10]] == longer.times.texts[300:310]
     for c, name in enumerate("ab"):
@@ -739,7 +744,7 @@ def test_a_file_shorter_than_the_look_back_is_refused(solved, tmp_path):
 
 
 def test_gaps_are_filled_and_told_apart_from_what_lies_ahead(solved, tmp_path):
-    whole = data.read_table(write(tmp_path, hourly()))
+    whole = read_table(write(tmp_path, hourly()))
     missing = {(100, 0), (101, 0), (102, 0), (200, 1), (5, 0), (298, 1), (299, 1)}
     rows = list(fill(solved, write(tmp_path, hourly(missing=missing), "gaps.csv")))
     assert len(rows) == len(missing)
@@ -824,7 +829,7 @@ RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("series/*.json"))
 def test_every_recipe_is_a_run_that_can_be_built(path):
     found = read_recipe(str(path))
     run = JOB.configure(found.settings, model=found.model, data=found.data)
-    scaler = data.Scaler(tuple("abcdefg"), (0.0,) * 7, (1.0,) * 7, (1.0,) * 7, 24)
+    scaler = Scaler(tuple("abcdefg"), (0.0,) * 7, (1.0,) * 7, (1.0,) * 7, 24)
     settings = run.model | {"series": 7, "lookback": run.task.lookback, "horizon": run.task.horizon}
     with torch.device("meta"):
         assert JOB.build(settings, scaler).config.steps > 1

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from recollect.data import tokenize
+from recollect.data import Bpe, Bytes, Chars, Words, byte_pairs, tokenize, words
+from recollect.data.character_classes import SOLID, classes
 from recollect.data.text import DataError, rechunk
-from recollect.data.tokenize import Bpe, Bytes, Chars, Words
+from recollect.data.tokenizer import LONGEST_WORD, smallest
 
 DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 POEMS = (
@@ -84,7 +85,7 @@ def test_what_is_encoded_decodes_to_itself(bpe, text):
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == text
         assert tokenizer.decode(ids.tolist()) == text
-        assert ids.dtype == tokenize.smallest(tokenizer.size)
+        assert ids.dtype == smallest(tokenizer.size)
 
 
 @settings(max_examples=100)
@@ -105,7 +106,7 @@ def test_a_stream_gives_what_the_whole_gives(bpe, text, places):
 def test_byte_pairs_are_those_of_the_engine_given_the_whole_text(bpe, text):
     assert bpe.encode(text).tolist() == bpe._engine.encode(text, add_special_tokens=False).ids
     cut = bpe._engine.pre_tokenizer.pre_tokenize_str  # whatever the merges, the pieces that they work on are the same
-    runs = [run for runs in tokenize._runs([text], 10**9) for run in runs]
+    runs = [run for runs in byte_pairs._runs([text], 10**9) for run in runs]
     assert [piece for run in runs for piece, _ in cut(run)] == [piece for piece, _ in cut(text)]
 
 
@@ -280,7 +281,7 @@ def test_what_is_too_long_for_a_word_is_unknown_however_it_comes():
     text = "a " + "x" * 1000 + " b " + "中" * 10 + "y" * 600 + "中 c"
     for spaceless in (False, True):
         tokenizer = Words.train([text], spaceless=spaceless)
-        assert max(map(len, tokenizer.words)) <= tokenize.LONGEST_WORD
+        assert max(map(len, tokenizer.words)) <= LONGEST_WORD
         whole = tokenizer.encode(text).tolist()
         assert whole.count(0) == 2
         for size in (1, 7, 300):
@@ -288,7 +289,7 @@ def test_what_is_too_long_for_a_word_is_unknown_however_it_comes():
 
 
 def test_counting_drops_the_rarest_words_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(tokenize, "MOST_WORDS", 50)
+    monkeypatch.setattr(words, "MOST_WORDS", 50)
     text = "".join(f"often w{i} often again{i % 3}\n" for i in range(100_000))
     tokenizer = Words.train([text])
     assert tokenizer.size <= 52
@@ -315,15 +316,15 @@ def test_byte_pairs_shorten_text_and_know_every_byte(bpe, poems):
 
 
 def test_a_run_without_a_place_to_cut_is_cut_by_the_text_alone(bpe, monkeypatch):
-    monkeypatch.setattr(tokenize, "LONGEST_RUN", 10)
+    monkeypatch.setattr(byte_pairs, "LONGEST_RUN", 10)
     for text in ("a" * 95 + " b", " " * 50 + "a", "字" * 33 + "，" + "文" * 21, "🙂" * 25):
         whole = bpe.encode(text).tolist()
         assert bpe.decode(whole) == text
-        monkeypatch.setattr(tokenize, "rechunk", lambda chunks, size: iter(chunks))
+        monkeypatch.setattr(byte_pairs, "rechunk", lambda chunks, size: iter(chunks))
         for size in (1, 3, 10, 11, 40):
             assert joined(bpe, rechunk([text], size)) == whole
         monkeypatch.undo()
-        monkeypatch.setattr(tokenize, "LONGEST_RUN", 10)
+        monkeypatch.setattr(byte_pairs, "LONGEST_RUN", 10)
 
 
 @settings(max_examples=100)
@@ -331,9 +332,9 @@ def test_a_run_without_a_place_to_cut_is_cut_by_the_text_alone(bpe, monkeypatch)
 def test_runs_fall_where_the_text_says_not_the_chunks(text, places, longest):
     """Below the size at which chunks are gathered first, so that every boundary is met."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenize, "rechunk", lambda chunks, size: (chunk for chunk in chunks if chunk))
-        whole = [run for runs in tokenize._runs([text], longest) for run in runs]
-        parts = [run for runs in tokenize._runs(cut(text, places), longest) for run in runs]
+        patch.setattr(byte_pairs, "rechunk", lambda chunks, size: (chunk for chunk in chunks if chunk))
+        whole = [run for runs in byte_pairs._runs([text], longest) for run in runs]
+        parts = [run for runs in byte_pairs._runs(cut(text, places), longest) for run in runs]
     assert parts == whole
     assert "".join(whole) == text
     assert max(map(len, whole)) <= longest
@@ -343,37 +344,37 @@ def test_runs_fall_where_the_text_says_not_the_chunks(text, places, longest):
 @given(TEXTS.filter(bool), st.lists(st.integers(0, 10_000), max_size=12), st.booleans())
 def test_words_of_small_chunks_are_the_words_of_the_whole(text, places, spaceless):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenize, "rechunk", lambda chunks, size: (chunk for chunk in chunks if chunk))
-        parts = [word for words in tokenize._split_stream(cut(text, places), spaceless) for word in words]
-    whole = tokenize._split(text, spaceless)
+        patch.setattr(words, "rechunk", lambda chunks, size: (chunk for chunk in chunks if chunk))
+        parts = [word for some in words._split_stream(cut(text, places), spaceless) for word in some]
+    whole = words._split(text, spaceless)
     blank = re.compile(r"[^\S\n\u3000]+")
     assert [blank.sub(" ", word) for word in parts] == [blank.sub(" ", word) for word in whole]
 
 
 def test_no_blank_counts_as_solid():
     blank = [c for c in range(0x110000) if chr(c).isspace()]
-    assert not (tokenize._classes()[blank] & tokenize._SOLID).any()
+    assert not (classes()[blank] & SOLID).any()
 
 
 def test_a_large_text_is_sampled_evenly_and_within_bounds(monkeypatch):
-    monkeypatch.setattr(tokenize, "BPE_NOVEL", 300_000)
-    monkeypatch.setattr(tokenize, "BPE_TEXT", 1_000_000)
+    monkeypatch.setattr(byte_pairs, "BPE_NOVEL", 300_000)
+    monkeypatch.setattr(byte_pairs, "BPE_TEXT", 1_000_000)
     never_twice = "".join(f"w{i:08d} " for i in range(300_000))
-    seen = [run for runs in tokenize._sample([never_twice]) for run in runs]
+    seen = [run for runs in byte_pairs._sample([never_twice]) for run in runs]
     assert 200_000 < sum(map(len, seen)) < 500_000
     thirds = Counter(int(run.strip()[1:] or 0) // 100_000 for run in seen if len(run) == 10)
     assert min(thirds.values()) > 0.5 * max(thirds.values())
     assert len(thirds) == 3
     repeating = "the same words again and again\n" * 100_000
-    assert 900_000 < sum(len(run) for runs in tokenize._sample([repeating]) for run in runs) < 1_200_000
+    assert 900_000 < sum(len(run) for runs in byte_pairs._sample([repeating]) for run in runs) < 1_200_000
     small = MIXED * 3
-    assert "".join(run for runs in tokenize._sample([small]) for run in runs) == small
+    assert "".join(run for runs in byte_pairs._sample([small]) for run in runs) == small
 
 
 def test_byte_pairs_are_learnt_alike_in_every_process():
     code = (
-        "import sys; from recollect.data import tokenize\n"
-        "print(tokenize.fingerprint(tokenize.Bpe.train([sys.stdin.buffer.read().decode()], 400)))"
+        "import sys; from recollect.data import Bpe, tokenize\n"
+        "print(tokenize.fingerprint(Bpe.train([sys.stdin.buffer.read().decode()], 400)))"
     )
     found = {
         subprocess.run(
@@ -455,5 +456,5 @@ def test_half_a_surrogate_pair_is_refused(bpe):
 
 @pytest.mark.parametrize(("size", "bytes_each"), [(1, 1), (256, 1), (257, 2), (65_536, 2), (65_537, 4)])
 def test_numbers_take_the_smallest_type(size, bytes_each):
-    assert tokenize.smallest(size).itemsize == bytes_each
-    assert np.array([size - 1], tokenize.smallest(size))[0] == size - 1
+    assert smallest(size).itemsize == bytes_each
+    assert np.array([size - 1], smallest(size))[0] == size - 1

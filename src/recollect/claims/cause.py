@@ -14,8 +14,8 @@ from torch.nn.functional import cross_entropy
 
 from ..core import laws
 from ..core.chart import Chart, Line
+from ..data.chars_and_bytes import Chars
 from ..data.corpus import Corpus
-from ..data.tokenize import Chars
 from ..decode import sample
 from ..layers import LINEAGE, attention
 from ..models import language

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from ..core.chart import Chart, Line
+from ..data.chars_and_bytes import Chars
 from ..data.corpus import Corpus
-from ..data.tokenize import Chars
 from ..models import language
 from ..tasks.text import Config as TaskConfig
 from ..tasks.text import TextTask

@@ -171,11 +171,11 @@ def classify(
     from itertools import chain
     from pathlib import Path
 
-    from ..data import labels as sets
+    from ..data.text import lines
     from ..train import labels as job
 
     used = job.JOB.load(run, device_of(device))
-    given = chain.from_iterable((line for _, line in sets.lines(Path(name))) for name in files or ())
+    given = chain.from_iterable(lines(Path(name)) for name in files or ())
     for answer in job.classify(used, given if files else lines_of_stdin(sys.stdin.isatty()), batch=batch):
         if json:
             print("null" if answer is None else jsons.dumps(answer._asdict(), ensure_ascii=False))

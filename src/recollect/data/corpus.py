@@ -5,7 +5,6 @@ made anew when a source changes.
 """
 
 import hashlib
-import json
 import os
 import platform
 import sysconfig
@@ -17,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from . import known, shards, tokenize
+from .chars_and_bytes import Chars
+from .fingerprints import folder_name, sha256_of
 from .text import DataError, StrPath, Text, chunks, files, walk
-from .tokenize import Chars, Tokenizer, UnknownCharacter
+from .tokenizer import Tokenizer, UnknownCharacter, visible
 
 Tokens = np.memmap[Any, np.dtype[Any]]
 SPLITS = ("train", "valid", "test")
@@ -71,7 +72,7 @@ def load(
         "share": share if by_order else None,
         "letters": letters,
     }
-    folder = known.cache_folder(cache) / "text" / f"{_slug(name)}-{_sha256(settings)[:16]}"
+    folder = known.cache_folder(cache) / "text" / folder_name(name, settings)
 
     plan = _recall(folder, sources, settings) or _plan(texts, tokenizer, vocab, share, by_order, existing)
     if by_order:
@@ -100,7 +101,7 @@ def load(
         test=found["test"].tokens if "test" in found else None,
         text_bytes={split: shard.text_bytes for split, shard in found.items()},
         unknown_share=counts,
-        fingerprint=_sha256({"texts": {s: shard.text_sha256 for s, shard in found.items()}, "tokenizer": numbers}),
+        fingerprint=sha256_of({"texts": {s: shard.text_sha256 for s, shard in found.items()}, "tokenizer": numbers}),
         notes=notes,
     )
 
@@ -224,7 +225,7 @@ def _plan(
         for split, text in texts.items():
             lacking = made.lacking(text) if split != "train" else {}
             if lacking:
-                some = " ".join(tokenize.visible(c) for c in sorted(lacking, key=lambda c: (-lacking[c], c))[:12])
+                some = " ".join(visible(c) for c in sorted(lacking, key=lambda c: (-lacking[c], c))[:12])
                 more = " …" if len(lacking) > 12 else ""
                 notes.append(
                     f"the {split} part has {len(lacking):,} characters that training lacks ({some}{more}), "
@@ -280,11 +281,3 @@ def _encode(
     except UnknownCharacter as error:
         where = text.locate(error.index)
         raise UnknownCharacter(error.character, error.index, error.size, where) from None
-
-
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:40]
-
-
-def _sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -9,8 +9,6 @@
 A test is its settings; it draws its own rows from a generator of numpy's. Its dial is the setting that makes it hard.
 """
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -20,6 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from ..core.contract import ContractError, check_settings
+from .fingerprints import sha256_of
 
 VERSION = 1  # of what is drawn: a change here is a change of every fingerprint
 CLOSE = 0.04  # a sum that is this near counts as right (Hochreiter & Schmidhuber 1997)
@@ -145,7 +144,7 @@ class Test(ABC):
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(json.dumps(self.settings(), sort_keys=True).encode()).hexdigest()
+        return sha256_of(self.settings())
 
 
 def everywhere(rows: int, steps: int, first: int = 0) -> np.ndarray:

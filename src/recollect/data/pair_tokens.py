@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -16,22 +15,20 @@ import numpy as np
 
 from ..core.files import sync_folder
 from . import shards, tokenize
+from .chars_and_bytes import Chars
+from .fingerprints import sha256_of
 from .moses import Preparation
 from .pair_sources import Part
 from .pairs import Pairs
 from .sides import Side, sides_from_json, sides_to_json
 from .text import DataError, Text
-from .tokenize import Chars, Tokenizer, UnknownCharacter, visible
+from .tokenizer import Tokenizer, UnknownCharacter, visible
 
 SIDES = ("source", "target")
 SPLITS = ("train", "valid", "test")
 LINES = 4096  # taken together at a time, if they are no more than
 BLOCK = 1 << 23  # bytes
 JOINED_LINE = 1 << 13  # characters of a line up to which it may be encoded together with others
-
-
-def sha256_of(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from . import known, numbers, shards, tokenize
+from .fingerprints import folder_name, sha256_of
 from .moses import Preparation
 from .pair_sources import Chained, Given, Numbers, find
-from .pair_tokens import SIDES, Work, make, recall, sha256_of
+from .pair_tokens import SIDES, Work, make, recall
 from .pairs import Pairs
 from .sides import Side, sides_to_json
 from .text import DataError, StrPath
@@ -113,7 +114,7 @@ def load(
         "longest": longest,
         "share": share if carved else None,
     }
-    folder = known.cache_folder(cache) / "parallel" / f"{_slug(found.name)}-{sha256_of(settings)[:16]}"
+    folder = known.cache_folder(cache) / "parallel" / folder_name(found.name, settings)
     work = Work(found.parts, carved, share, preparations, (tokenizer, vocab, joint), longest, existing)
     sources = shards.Sources([path for part in found.parts.values() for path in part.paths])
     kept = recall(folder, sources, settings) or make(folder, sources, settings, work)
@@ -130,7 +131,3 @@ def load(
         fingerprint=kept.fingerprint,
         notes=[*found.notes, *kept.notes],
     )
-
-
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:40]

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .labels import lines
-from .text import DataError, StrPath, files
+from .text import DataError, StrPath, files, lines
 
 GENERATED = "generated"
 TRUTH = "truth"  # as hand-set features: those that generated ratings were made from
@@ -212,7 +211,7 @@ def read(paths: Sequence[Path]) -> _Rows:
 def table(path: Path, least: int, number_at: int | None = None) -> Iterator[tuple[int, list[str]]]:
     """The cells of each line, at least `least` of them; a first line without a number at `number_at` is a header."""
     separator = None
-    for number, line in lines(path):
+    for number, line in enumerate(lines(path), 1):
         if not line.strip():
             continue
         if separator is None:

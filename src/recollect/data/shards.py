@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..core.files import sync_folder, write_aside
-from .text import DataError
-from .tokenize import smallest
+from .text import DataError, some_of
+from .tokenizer import smallest
 
 FORMAT = 1
 EDGE = 1 << 20  # bytes at either end of a shard that are checked when it is opened
@@ -172,7 +172,7 @@ def make(
                 file.flush()
                 os.fsync(file.fileno())
             if not count:
-                raise DataError(f"expected text for the {name} part, found only blanks in {_some(sources.paths)}")
+                raise DataError(f"expected text for the {name} part, found only blanks in {some_of(sources.paths, 3)}")
             origin = sources.record()
             sources.settle()  # after the hashes, so that they are those of what was read
             shard = folder / f"{name}-{digest.hexdigest()[:16]}.bin"
@@ -266,10 +266,6 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError:
         return  # another process has it mapped (Windows), or took it away
-
-
-def _some(paths: Sequence[Path]) -> str:
-    return ", ".join(map(str, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
 def _unwritable(folder: Path, error: OSError) -> DataError:

@@ -13,7 +13,7 @@ from ..core.files import write_aside
 from . import tokenize
 from .moses import Preparation
 from .text import DataError, StrPath
-from .tokenize import Tokenizer, visible
+from .tokenizer import Tokenizer, visible
 
 FORMAT = 1
 SPECIALS = ("<pad>", "<begin>", "<end>")

@@ -85,6 +85,16 @@ def chunks(path: StrPath, size: int = BLOCK) -> Iterator[str]:
         raise DataError(f"expected text, found an empty file: {path}; leave it out or fill it")
 
 
+def lines(path: StrPath) -> Iterator[str]:
+    """The lines of a file, cut at \\n and nowhere else."""
+    rest = ""
+    for chunk in chunks(path):
+        *whole, rest = (rest + chunk).split("\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
 def is_text(path: StrPath) -> bool:
     """Whether the first block of a file decodes as non-empty UTF-8 text."""
     try:
@@ -248,7 +258,12 @@ def _listing(folder: Path, limit: int = 8) -> str:
         return f"nothing that can be read ({error.strerror})"
     if not names:
         return "nothing"
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+    return some_of(names, limit)
+
+
+def some_of(names: Sequence[object], limit: int) -> str:
+    """The first `limit` of some names, and how many more there are."""
+    return ", ".join(map(str, names[:limit])) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def _missing(path: Path) -> DataError:

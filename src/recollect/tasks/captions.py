@@ -19,7 +19,7 @@ from torch.nn.functional import affine_grid, cross_entropy, grid_sample
 from ..core import state as states
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.task import Loss
-from ..data.pictures import Captioned, Part
+from ..data.captioned import Captioned, Part
 from ..data.text import DataError
 from ..decode import beam
 from ..decode.beam import Config as Search

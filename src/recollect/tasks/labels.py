@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 from ..core.contract import ContractError, check_settings
 from ..core.task import Loss
-from ..data.labels import Labelled, Part
+from ..data.labelled import Labelled, Part
 from ..data.text import DataError
 from ..models import bag
 

@@ -12,7 +12,10 @@ from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
 from ..data import pictures
-from ..data.pictures import COUNTS, LONGEST, SETS, SHAPES, SHARE, Captioned, Kept
+from ..data.captioned import Captioned, Kept, load_kept, save_kept
+from ..data.picture_files import read_picture
+from ..data.picture_sources import COUNTS, SETS, SHAPES
+from ..data.pictures import LONGEST, SHARE
 from ..decode.beam import Config as Search
 from ..decode.beam import Hypothesis
 from ..decode.sample import device_of
@@ -71,13 +74,13 @@ class CaptionsJob(Job[Captioned, Kept]):
         return Kept(data.side, data.pixels)
 
     def save(self, kept: Kept, folder: Path) -> None:
-        pictures.save_kept(kept, folder / "tokenizer.json")
+        save_kept(kept, folder / "tokenizer.json")
 
     def recall(self, folder: Path) -> Kept:
         path = folder / "tokenizer.json"
         if not path.exists():
             raise RunError(f"{path}: expected this file in the run folder, found none")
-        return pictures.load_kept(path)
+        return load_kept(path)
 
     def describe(self, data: Captioned) -> dict[str, Any]:
         counts = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test) if data.test else 0}
@@ -216,7 +219,7 @@ def caption(used: Used[Kept], files: Iterable[str | Path], search: Search | None
     config: Search = search or used.run.task.search()
     waiting = iter(files)
     while some := list(islice(waiting, TOGETHER)):
-        read = [pictures.read_picture(file, used.kept.pixels) for file in some]
+        read = [read_picture(file, used.kept.pixels) for file in some]
         images = torch.from_numpy(np.stack([image for image, _ in read])).to(device_of(used.model))
         memory = used.model.encode(captions.numbers(images, used.model))
         lists = captions.write(used.model, memory, used.kept, config)
@@ -227,4 +230,4 @@ def caption(used: Used[Kept], files: Iterable[str | Path], search: Search | None
 
 def view(file: str | Path) -> np.ndarray:
     """A picture in its own proportions, to draw a gaze over."""
-    return pictures.read_picture(file, VIEW, square=False)[0]
+    return read_picture(file, VIEW, square=False)[0]

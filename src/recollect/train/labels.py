@@ -15,7 +15,8 @@ from ..core.contract import ContractError, Memory, check_settings
 from ..core.files import write_aside
 from ..data import labels as sets
 from ..data import tokenize
-from ..data.labels import Kept, Labelled
+from ..data.label_sources import SETS, find_images
+from ..data.labelled import Kept, Labelled, StepName
 from ..data.text import DataError
 from ..layers import LAYERS, known
 from ..models import bag, classifier
@@ -50,7 +51,7 @@ class DataConfig:
     label_column: str | None = None
     text_column: str | None = None
     header: bool | None = None
-    step: sets.StepName = "pixel"
+    step: StepName = "pixel"
     permute: int | None = None
 
     def __post_init__(self) -> None:
@@ -65,7 +66,7 @@ class DataConfig:
         """The same files by their full names, so that a run can be gone on with from another folder."""
 
         def full(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(n if n in sets.SETS or not Path(n).exists() else str(Path(n).absolute()) for n in names)
+            return tuple(n if n in SETS or not Path(n).exists() else str(Path(n).absolute()) for n in names)
 
         return replace(self, data=full(self.data), valid=full(self.valid), test=full(self.test))
 
@@ -191,7 +192,7 @@ class LabelsJob(Job[Labelled, Kept]):
 
     def elsewhere(self, config: DataConfig, data: Sequence[str]) -> DataConfig:
         """All of other tables is the part that is measured; images come with a test part of their own."""
-        if list(data) == ["mnist"] or sets.find_images(data) is not None:
+        if list(data) == ["mnist"] or find_images(data) is not None:
             return replace(config, data=tuple(data), valid=(), test=())
         return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), header=None)
 

@@ -12,7 +12,11 @@ from torch import Tensor, nn
 from ..core import laws
 from ..core.contract import ContractError, Memory, check_settings
 from ..data import series as data_series
-from ..data.series import FillName, HeaderName, Scaler, Series, Table
+from ..data.scaler import Scaler
+from ..data.series import Series
+from ..data.series_gaps import FillName, close_gaps, trim
+from ..data.series_sources import NAMES, open_table
+from ..data.series_table import HeaderName, Table
 from ..data.text import DataError
 from ..layers import LAYERS
 from ..models import forecaster
@@ -75,7 +79,7 @@ class DataConfig:
 
     def anchored(self) -> "DataConfig":
         """The same file by its full name, so that a run can be gone on with from another folder."""
-        if not self.data or self.source in data_series.NAMES or not Path(self.source).exists():
+        if not self.data or self.source in NAMES or not Path(self.source).exists():
             return self
         return replace(self, data=(str(Path(self.source).absolute()),))
 
@@ -272,7 +276,7 @@ class Point(NamedTuple):
 def open_file(used: Used[Scaler], file: str, data_dir: str | None = None) -> Table:
     """A file with the columns that a run was trained on."""
     config = used.run.data
-    table = data_series.open_table(
+    table = open_table(
         file, target=used.kept.columns, time=config.time, header=config.header, draw=config.draw, data_dir=data_dir
     )
     if table.columns != used.kept.columns:
@@ -301,8 +305,8 @@ def forecast(
     table = file if isinstance(file, Table) else open_file(used, file, data_dir)
     if horizon is not None and horizon < 1:
         raise DataError(f"forecast: expected a horizon of at least 1, found {horizon}")
-    table, _ = data_series.trim(table)
-    values, _ = data_series.close_gaps(table, "linear")
+    table, _ = trim(table)
+    values, _ = close_gaps(table, "linear")
     lookback: int = used.run.task.lookback
     horizon = horizon or int(used.run.task.horizon)
     if len(values) < lookback:

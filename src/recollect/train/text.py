@@ -13,7 +13,7 @@ from ..data import corpus as corpora
 from ..data import tokenize
 from ..data.corpus import Corpus
 from ..data.known import KNOWN
-from ..data.tokenize import Tokenizer
+from ..data.tokenizer import Tokenizer
 from ..layers import LAYERS, known
 from ..models import language, ngram
 from ..models.mixture import Mixture, best_share
