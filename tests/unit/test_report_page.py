@@ -412,6 +412,16 @@ def test_a_lead_is_told_with_whether_it_is_more_than_luck():
     assert told() == "No entry finished, so nobody won."
 
 
+def test_the_terminal_is_told_what_the_page_says(tmp_path):
+    folder = made.save(tmp_path / "race", *made.full())
+    text = " ".join(Outline(race.render(*made.full())).text.replace("\u00a0", " ").split())
+    told = race.verdicts(folder)
+    assert len(told) == 4
+    for words in told.values():
+        assert " ".join(words.split()) in text
+        assert not re.search(r"<|&\w+;|\u00a0", words)
+
+
 def test_where_less_is_better_the_least_wins():
     answer = race.heats(made.race(made.text_heat()), made.text_rows())[0].answer()
     assert "<strong>ngram</strong> won: nats per token 1.710, ahead of transformer (1.830) by 0.120" in answer

@@ -86,12 +86,13 @@ def race(
     if json:
         print_json(rows)
         return
+    won = page.verdicts(place)
     for heat in heats:
-        _tell(terms.of(heat), [row for row in rows if row["heat"] == heat.name], equal)
+        _tell(terms.of(heat), [row for row in rows if row["heat"] == heat.name], equal, won[heat.name])
     print(f"every figure: {place / 'results.jsonl'}   the page: {report}")
 
 
-def _tell(heat: Any, rows: list[dict[str, Any]], equal: str) -> None:
+def _tell(heat: Any, rows: list[dict[str, Any]], equal: str, won: str) -> None:
     from ..race import tell
     from ..report.table import render
 
@@ -99,7 +100,7 @@ def _tell(heat: Any, rows: list[dict[str, Any]], equal: str) -> None:
     size = f", {heat.params:,} parameters each" if heat.params else ""
     ends = f"{heat.steps:,} steps" if equal == "params" else f"equal {equal}"
     print(render(f"{heat.title} ({ends}{size})", columns, lines), end="")
-    print(tell.verdict(heat, rows))
+    print(won)
     for note in tell.notes(heat, rows):
         print(f"  {note}")
     print()

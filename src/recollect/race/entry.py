@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import log10
 from pathlib import Path
 from re import sub
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -152,7 +153,10 @@ def _thinned(points: list[Any]) -> list[Any]:
 
 
 def try_rate(entry: Entry) -> dict[str, Any] | None:
-    """What one rate is worth after a share of the budget: the best validation, None where it did not last."""
+    """What one rate is worth after a share of the budget: the best validation, None where it did not last.
+
+    `way` is the mean of validation on the way there.
+    """
     torch.set_num_threads(1)
     found = nothing(entry)
     try:
@@ -166,7 +170,8 @@ def try_rate(entry: Entry) -> dict[str, Any] | None:
     except RunError:
         rows = []
     if "error" not in found:
-        found["value"] = min(row["valid"] for row in rows if "valid" in row)
+        valid = [row["valid"] for row in rows if "valid" in row]
+        found |= {"value": min(valid), "way": fmean(valid)}
     for row in rows:
         found |= {name: row[name] for name in ("seconds", "tokens", "flops") if name in row}
     shutil.rmtree(entry.folder, ignore_errors=True)
@@ -175,7 +180,7 @@ def try_rate(entry: Entry) -> dict[str, Any] | None:
 
 def nothing(entry: Entry) -> dict[str, Any]:
     """A trial that has not begun."""
-    return {"rate": entry.lr, "value": None, "seconds": 0.0, "tokens": 0, "flops": 0.0}
+    return {"rate": entry.lr, "value": None, "way": None, "seconds": 0.0, "tokens": 0, "flops": 0.0}
 
 
 def grid(count: int) -> list[float]:

@@ -29,14 +29,18 @@ HEATS: dict[str, Heat] = {
             "recall",
             "Recall: who was with whom?",
             "A row names four pairs, a key and its value each, and later asks for the value of every key. Whoever "
-            "keeps all pairs apart answers all; whoever squeezes them into a small state mixes them up.",
+            "keeps all pairs apart answers all; whoever squeezes them into a small state mixes them up. Every memory "
+            "stands in the same block, which shows it each token beside the one before, since keeping is asked for "
+            "here and not how soon one finds out what to look back at.",
             metric=Metric(name="accuracy", place=("accuracy",), label="share recalled", better="higher", unit="share"),
             settings={
                 "length": "16",
                 "load": "4",
                 "vocab": "32",
-                "batch": "128",
+                "batch": "64",
                 "heads": "1",
+                "block": "residual",
+                "taps": "2",
                 "eval_rows": "400",
                 "eval_batch": "200",
             },

@@ -77,9 +77,10 @@ def search(
 
 
 def _best(answers: list[dict[str, Any]], share: float) -> dict[str, Any]:
+    """The rate with the lowest validation; of several that reached the same, the one that was there sooner."""
     answers = sorted(answers, key=lambda answer: answer["rate"])
     good = [answer for answer in answers if answer["value"] is not None]
-    best = min(good, key=lambda answer: answer["value"]) if good else answers[0]
+    best = min(good, key=lambda answer: (answer["value"], answer["way"])) if good else answers[0]
     totals = {name: sum(answer[name] or 0 for answer in answers) for name in ("seconds", "tokens", "flops")}
     return {"lr": best["rate"], "share": share, "tried": answers} | totals
 
@@ -111,7 +112,7 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
         of = f"{heat.params:,} parameters" if heat.params else "the settings of the heat"
         content[name] = {
             "how": f"each of {', '.join(f'{rate:g}' for rate in grid(count))} for {steps:.0f} steps at {of}, "
-            f"seed {APART}; the lowest on validation, by the figure that chooses checkpoints",
+            f"seed {APART}; the lowest on validation, by the figure that chooses checkpoints, and of equals the sooner",
             "rates": {entry.climber.label: found["/".join(entry.key[:2])]["lr"] for entry in entries},
             "tried": {
                 entry.climber.label: {

@@ -1,4 +1,4 @@
-"""A race in words and a table: who won, by how much, and whether seeds alone could have done it."""
+"""A race in a table, and what a reader should know beside it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from . import fairness, rates
 from .heat import Heat
 
 Row = dict[str, Any]
-LEVEL = 0.005  # of a share, or of the winner's figure: less apart is level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,42 +96,6 @@ def one(heat: Heat, row: Row) -> str:
     if "error" in row:
         return f"{name}: failed: {row['error']}"
     return f"{name}: {heat.metric.label} {heat.metric.shown(row['metric']['value'])}"
-
-
-def verdict(heat: Heat, rows: Sequence[Row]) -> str:
-    """Who won and by how much, and what that is worth."""
-    found = standings(heat, rows)
-    if not found:
-        return "No entry finished."
-    first = found[0]
-    if len(found) == 1:
-        return f"{first.label} ran alone: {heat.metric.label} {heat.metric.shown(first.mean)}."
-    second = found[1]
-    level = [own for own in found if abs(own.mean - first.mean) < _level(heat, first)]
-    reached = f"{heat.metric.label} {heat.metric.shown(first.mean)}"
-    if len(level) > 1:
-        names = f"{', '.join(own.label for own in level[:-1])} and {level[-1].label}"
-        rest = found[len(level) :]
-        behind = f"; next is {rest[0].label} with {heat.metric.shown(rest[0].mean)}" if rest else ""
-        return f"{names} are level: {reached}{behind}. {_worth(first, rest[0] if rest else second)}"
-    gap = abs(first.mean - second.mean)
-    apart = f"{100 * gap:.1f} points" if heat.metric.unit == "share" else f"{gap:.3f}"
-    ahead = f"{apart} ahead of {second.label} ({heat.metric.shown(second.mean)})"
-    mark = f" It is marked unfair ({', '.join(first.first['unfair'])})." if first.first["unfair"] else ""
-    return f"{first.label} won: {reached}, {ahead}. {_worth(first, second)}{mark}"
-
-
-def _level(heat: Heat, first: Standing) -> float:
-    return LEVEL if heat.metric.unit == "share" else LEVEL * abs(first.mean)
-
-
-def _worth(first: Standing, second: Standing) -> str:
-    """Whether seeds alone could have done it."""
-    if min(len(first.rows), len(second.rows)) < 2:
-        return "One seed each, so how much of it is luck is not known: --seeds 3 tells."
-    if first.low > second.high or first.high < second.low:
-        return "That is outside the seeds' range: the worst seed of the one beats the best of the other."
-    return "The seeds' ranges overlap: another seed could turn it round."
 
 
 def notes(heat: Heat, rows: Sequence[Row]) -> list[str]:

@@ -9,7 +9,7 @@ from ..drawing.svg import escape, tag
 from . import explain, page, samples, standing, views
 from .metric import Metric
 from .page import Once, figure, say, section
-from .standing import Entry
+from .verdict import listed, verdict
 
 
 class Heat:
@@ -46,38 +46,11 @@ class Heat:
 
     def answer(self) -> str:
         """Who won, by how much, and whether that is more than luck; HTML."""
-        if not self.ranked:
-            return "No entry finished, so nobody won."
-        best, *rest = self.ranked
-        top = f"<strong>{escape(best.name)}</strong>"
-        score = f"{escape(self.metric.label)} {self.metric.value(best.mean)}"
-        if not rest:
-            return f"Only {top} has a result: {score}." + (" " + self._luck(best, None))
-        mark = f" It is marked: {escape('; '.join(best.unfair))}." if best.unfair else ""
-        behind = [entry for entry in rest if not self.metric.level(best.mean, entry.mean)]
-        following = f"{escape(behind[0].name)} ({self.metric.value(behind[0].mean)})" if behind else ""
-        if len(behind) < len(rest):
-            names = self._names([entry for entry in self.ranked if entry not in behind])
-            following = f"; next is {following}" if following else ""
-            return f"{names} are level: {score}{following}.{mark} {self._luck(best, behind[0] if behind else None)}"
-        lead = self.metric.step(abs(best.mean - rest[0].mean))
-        return f"{top} won: {score}, ahead of {following} by {lead}.{mark} {self._luck(best, rest[0])}"
+        return verdict(self.ranked, self.metric, text=escape, name=_stressed)
 
-    def _luck(self, best: Entry, second: Entry | None) -> str:
-        few = min(len(e.rows) for e in (best, second) if e is not None)
-        if few == 1:
-            return "One seed shows no spread, so a small lead may be luck."
-        if second is None:
-            return (
-                f"Over seeds, {escape(best.name)} ranges from {self.metric.range(min(best.values), max(best.values))}."
-            )
-        if standing.ahead(best.values, second.values, self.metric.better):
-            return "That is more than the spread over seeds: its worst seed beats the best of the other."
-        return "That is within the spread over seeds: their ranges overlap, so another seed may turn the order."
-
-    def _names(self, found: Sequence[Entry]) -> str:
-        names = [f"<strong>{escape(entry.name)}</strong>" for entry in found]
-        return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+    def told(self) -> str:
+        """The same in plain words, for a terminal."""
+        return verdict(self.ranked, self.metric).replace(numbers.BLANK, " ")
 
     def guesses(self) -> str:
         """How the models stand against the best guess without learning."""
@@ -92,7 +65,8 @@ class Heat:
         if len(behind) == len(self.ranked):
             return said + "; no model does better than that."
         plural = "does" if len(behind) == 1 else "do"
-        return said + f"; {self._names(behind)} {plural} no better than that."
+        names = listed([_stressed(entry.name) for entry in behind])
+        return said + f"; {names} {plural} no better than that."
 
     # Sections
 
@@ -268,6 +242,10 @@ class Heat:
             views.written(self),
             level=3,
         )
+
+
+def _stressed(name: str) -> str:
+    return f"<strong>{escape(name)}</strong>"
 
 
 def _listed(value: Any) -> str:

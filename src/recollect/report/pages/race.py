@@ -31,6 +31,11 @@ def picture(folder: Path, path: Path) -> None:
     page.write(Path(path), chart.standalone(found[0].dots() | {"title": found[0].title}, keys=found[0].keys))
 
 
+def verdicts(folder: Path) -> dict[str, str]:
+    """Who won each heat, in plain words."""
+    return {heat.name: heat.told() for heat in heats(*load(Path(folder)))}
+
+
 def load(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What was asked, and the rows; no rows where the race has only begun."""
     try:
