@@ -104,6 +104,7 @@ def test_a_disk_that_fills_up_while_training_leaves_a_checkpoint_to_go_on_from(b
     assert tiny.outcome(folder) == tiny.outcome(RunFolder(expected))
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_says_so_in_one_line_at_the_command_line(run, commands):
     """Through a limit on the size of files, which the kernel keeps."""
     before = run.last.read_bytes()

@@ -30,6 +30,7 @@ def finished(done, out):
     return tiny.outcome(RunFolder.open(out))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="looks at processes through /proc")
 def test_a_killed_run_ends_as_the_whole_one_and_is_used_alike(commands, tmp_path):
     whole, folder = tmp_path / "whole", RunFolder(tmp_path / "killed")

@@ -67,6 +67,7 @@ def test_a_window_beats_frequencies_and_ends_where_it_ends(period, model):
     assert 0.99 * WINDOW < found < 0.2 < UNIGRAM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "lr", "bound"), [("rnn", 1e-2, 0.12), ("lstm", 3e-2, 0.05), ("gru", 2e-2, 0.05)])
 def test_recurrence_counts_further_than_a_window_sees(period, model, lr, bound):
     assert learn(model, period, lr=lr, steps=500, tie=True) < bound < 0.64 * WINDOW
@@ -132,6 +133,7 @@ def test_what_lies_before_the_window_is_forgotten(model):
     assert learn(model, recall(8)) > 0.98 * forgotten
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "settings"),
     [

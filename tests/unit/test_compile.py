@@ -90,6 +90,7 @@ def test_steps_are_compiled_once_and_evaluation_never(model):
         assert many == 1, "the whole loss is one graph"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_a_kernel_for_whole_chunks_is_not_unrolled():
     """What Dynamo sees of an LSTM does not grow with the number of steps."""

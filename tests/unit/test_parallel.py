@@ -848,6 +848,7 @@ def test_multi30k_is_divided_as_published(monkeypatch, pair):
     assert english[0] == "Two young, White males are outside near many bushes."
 
 
+@pytest.mark.slow
 def test_tatoeba_in_french_is_whole_and_does_not_leak():
     needs("tatoeba-fra")
     found = load("tatoeba-fra", tokenizer="words", data_dir=DATA)
