@@ -49,15 +49,10 @@ def module(name):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_claim_says_what_it_states_and_how_it_is_decided(name):
+def test_a_claim_says_how_both_forms_are_decided(name):
     claim = claims.load(name)
-    assert name in claims.names()
-    assert claim.id == name
-    assert claim.statement.endswith((".", "…", "two."))
-    assert claim.sources
     assert "Quick" in claim.decided
     assert "Full" in claim.decided
-    assert not claim.deterministic
 
 
 # ------------------------------------------------------------------------------------------------ training for a claim

@@ -37,18 +37,6 @@ IDS = (
 HOLDS, LIMITS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.LIMITS, Verdict.FAILS, Verdict.UNDECIDED
 
 
-@pytest.mark.parametrize("name", IDS)
-def test_every_claim_says_what_it_is(name):
-    claim = load(name)
-    assert claim.id == name
-    assert claim.sources
-    assert claim.experiment
-    assert claim.decided
-    assert claim.statement.endswith(".")
-    assert claim.statement.count(". ") == 0
-    assert not claim.deterministic
-
-
 # ------------------------------------------------------------------------------------------------ verdicts
 
 

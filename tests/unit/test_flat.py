@@ -206,7 +206,7 @@ def test_a_row_of_zeros_stays_zero():
 
 @torch.inference_mode()
 @pytest.mark.parametrize("packing", ["float16", "int8"])
-@pytest.mark.parametrize("name", ["transformer", "lstm", "gru", "rnn"])
+@pytest.mark.parametrize("name", ["transformer", "linear-transformer", "ttt-linear", "ttt-mlp", "lstm", "gru", "rnn"])
 def test_a_rounded_model_stays_near_the_model(name, packing):
     torch.manual_seed(1)
     model = language.Config(vocab=VOCAB, model=name, width=64).build().eval()  # of weights that make no chaos

@@ -20,7 +20,7 @@ from torch import Tensor
 from ..core import state as states
 from ..core.contract import ContractError, Memory
 from . import greedy, lattice, sample
-from .choice import log_probabilities
+from .choice import log_probabilities, no_numbers
 from .prefixes import NEVER, Choice, Config, Hypothesis, Prefixes, Texts, best_choices, going_on, with_ended
 
 __all__ = ["Config", "Hypothesis", "search"]
@@ -170,9 +170,7 @@ def search(
         told = torch.cat([is_settled(sentences), broken]).tolist()  # the one word a step from the device
         over = [settled or limits[row] <= step for settled, row in zip(told, going, strict=False)]
         if any(told[len(going) :]):
-            raise ContractError(
-                f"beam: expected logits that are numbers, found NaN at step {step}; look at the model's weights"
-            )
+            raise no_numbers(f"at step {step}")
         if any(over):
             leave, stay = (torch.tensor([i for i, out in enumerate(over) if out is left]) for left in (True, False))
             gone = states.select(sentences, leave.to(device))

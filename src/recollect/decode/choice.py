@@ -109,3 +109,8 @@ def log_probabilities(logits: Tensor, forbidden: Tensor, largest: int) -> tuple[
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
     broken = logp[:, 0].isnan()  # NaN anywhere in a row is in its sum, and so in all of the row
     return logp.index_fill_(1, forbidden, float("-inf")), broken
+
+
+def no_numbers(when: str) -> ContractError:
+    """What to raise where a model's logits are NaN."""
+    return ContractError(f"beam: expected logits that are numbers, found NaN {when}; look at the model's weights")

@@ -13,8 +13,8 @@ import torch
 from torch.nn.functional import pad
 
 from ..core import state as states
-from ..core.contract import ContractError, Memory
-from .choice import log_probabilities
+from ..core.contract import Memory
+from .choice import log_probabilities, no_numbers
 from .fixed import WARM_UPS, capture, fill, put
 from .flat import watched
 
@@ -85,9 +85,7 @@ class Writer:
             done += count
             over, broken = self.look(done)
             if broken:
-                raise ContractError(
-                    f"beam: expected logits that are numbers, found NaN by step {done}; look at the model's weights"
-                )
+                raise no_numbers(f"by step {done}")
             if over:
                 break
         texts, logprobs = self.tokens[:rows, :done].tolist(), self.logprobs[:rows, :done].tolist()

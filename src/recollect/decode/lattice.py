@@ -2,7 +2,7 @@
 
 Every sentence has `beam` prefixes from the first step on, of which all but one cannot be; a sentence that is done is
 written on, which changes nothing of its list. What each prefix came from is kept step by step, and followed from the
-end when all are done. The host looks every BLOCK steps.
+end when all are done. The host looks every few steps.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,11 @@ from weakref import ref
 import torch
 
 from ..core import state as states
-from ..core.contract import ContractError, Memory
+from ..core.contract import Memory
 from . import greedy
-from .choice import log_probabilities
+from .choice import log_probabilities, no_numbers
 from .fixed import capture, fill, put
 from .prefixes import NEVER, Config, Hypothesis, Texts, best_choices, going_on, with_ended
-
-BLOCK = 8
 
 
 class Lattice:
@@ -89,14 +87,12 @@ class Lattice:
             place.zero_()
         done, over = 0, False
         while not over:
-            for _ in range(min(BLOCK, max(limits) - done)):
+            for _ in range(min(greedy.BLOCK, max(limits) - done)):
                 self.replay()
                 done += 1
             over, broken = torch.stack([self.over.all(), self.broken]).tolist()  # the one look at the device
             if broken:
-                raise ContractError(
-                    f"beam: expected logits that are numbers, found NaN by step {done}; look at the model's weights"
-                )
+                raise no_numbers(f"by step {done}")
         return self.texts(limits, done)
 
     def texts(self, limits: Sequence[int], done: int) -> list[list[Hypothesis]]:
@@ -148,8 +144,8 @@ def write(
     """The texts of each row of `memory`; None where the step cannot be captured, or there are too few tokens."""
     memory, room = greedy.rounded(memory, limits)
     tokens = begin, end, tuple(sorted(set(banned)))
-    make = lambda: Lattice(model, memory, room, *tokens, config)  # noqa: E731
-    lattice = greedy.kept(model, memory, (room, tokens, config), make)
+    settings = room, tokens, config
+    lattice = greedy.kept(model, memory, settings, lambda: Lattice(model, memory, room, *tokens, config))
     if lattice.replay is None:
         return None
     return lattice.write(lattice.first_state(memory), limits)

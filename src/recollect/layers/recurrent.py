@@ -165,21 +165,23 @@ class Recurrent(Cell[S]):
             x = self.drop(parts[0], level)
         return x, states.map(lambda _, *levels: torch.stack(levels, dim=1), state, *found)
 
+    def looped_both_ways(self, back: Any, x: Tensor, lengths: Tensor) -> tuple[Tensor, S, S]:
+        """Both ways as one loop."""
+        ways = self, back
+        starts = [states.map(lambda part: part[:, 0], layer.initial_state(len(x), like=x)) for layer in ways]
+        weights = [layer.weights(0) for layer in ways]
+        onward, turned = over([x, ragged.reverse(x, lengths)], weights, starts, self.written)
+        y = torch.cat([onward[0], ragged.reverse(turned[0], lengths)], dim=-1)
+        after, before = (
+            states.map(lambda part: part[:, None], ends(way, lengths, own))
+            for way, own in zip((onward, turned), starts, strict=True)
+        )
+        return y.masked_fill(~ragged.mask(lengths, x.shape[1])[..., None], 0), after, before
+
     def both_ways(self, back: Any, x: Tensor, lengths: Tensor) -> tuple[Tensor, S, S]:
-        """On a CPU one call of torch's kernel; cuDNN would want the weights of both ways in one block."""
+        """On a CPU one call of torch's kernel; on a GPU, where that would wait for lengths, the loop written out."""
         if len(self.levels) == 1 and x.shape[1] > 1 and self.looping(x):
-            starts = [
-                states.map(lambda part: part[:, 0], layer.initial_state(len(x), like=x)) for layer in (self, back)
-            ]
-            weights = [layer.weights(0) for layer in (self, back)]
-            onward, turned = over([x, ragged.reverse(x, lengths)], weights, starts, self.written)
-            y = torch.cat([onward[0], ragged.reverse(turned[0], lengths)], dim=-1)
-            y = y.masked_fill(~ragged.mask(lengths, x.shape[1])[..., None], 0)
-            after, before = (
-                states.map(lambda part: part[:, None], ends(way, lengths, own))
-                for way, own in zip((onward, turned), starts, strict=True)
-            )
-            return y, after, before
+            return self.looped_both_ways(back, x, lengths)
         fits = len(self.levels) == 1 and self.cell is not None and x.shape[1] > 1 and x.device.type == "cpu"
         if not fits or torch.compiler.is_compiling() or (shortest := int(lengths.min())) == 0:
             return super().both_ways(back, x, lengths)
