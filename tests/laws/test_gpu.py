@@ -1,5 +1,7 @@
 """The same laws on a GPU: other kernels, the same contract."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -104,8 +106,8 @@ def test_a_captured_step_of_a_translator_trains_as_a_plain_one(model, tmp_path):
     from recollect.train.loop import Trainer
     from recollect.train.settings import Settings
 
-    letters = "abcdefgh"
-    pairs = [(letters[i % 8 :][:n], letters[: n + i % 3]) for n in range(1, 9) for i in range(40)]
+    sources = [source for n in (1, 3, 5) for source in itertools.islice(itertools.permutations("abcdefgh", n), 200)]
+    pairs = [(source, source[::-1] + source[: i % 3]) for i, source in enumerate(sources)]
     lines = (f"{' '.join(source)}\t{' '.join(target)}\n" for source, target in pairs)
     (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     data = parallel.load(str(tmp_path / "pairs.tsv"), tokenizer="words", cache=tmp_path)
@@ -162,3 +164,63 @@ def test_a_step_through_the_kernels_of_ttt_linear_trains_as_the_plain_form_does(
             found.append([p.detach().cpu() for p in trainer.model.parameters()])
     for plain, kernel in zip(*found, strict=True):
         assert torch.allclose(plain, kernel, rtol=1e-3, atol=1e-4)
+
+
+@pytest.fixture
+def looked_up(monkeypatch):
+    """One entry for each chunk that the kernels of soft-align looked up."""
+    from recollect.layers.kernels import look_up
+
+    calls, looks = [], look_up.looks
+    monkeypatch.setattr(look_up, "looks", lambda *rest, **named: calls.append(1) or looks(*rest, **named))
+    return calls
+
+
+@pytest.mark.parametrize("sizes", [{}, {"memory_dim": 33, "align_dim": 70, "order": "cell-first"}], ids=str)
+def test_every_law_holds_for_the_kernels_of_soft_align(sizes, looked_up):
+    """In float32, which they are for."""
+    import recollect
+    from recollect.core.contract import Memory
+
+    layer = recollect.build("soft-align", dim=20, **sizes).eval().cuda()
+    values = torch.randn(3, 45, sizes.get("memory_dim", 20), device="cuda")
+    valid = torch.arange(45, device="cuda") < torch.tensor([[45], [1], [20]], device="cuda")
+    laws.check(layer, torch.randn(3, 9, 20, device="cuda"), Memory(values, valid))
+    assert looked_up
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_looks_by_kernels_can_be_captured(cell, looked_up):
+    """Also for sources of other lengths than those at hand; the numbers are the CPU's in float64."""
+    from recollect.core.contract import Memory
+    from recollect.layers import build
+
+    torch.manual_seed(0)
+    layer = build("soft-align", dim=70, cell=cell)
+    x, values, lengths = torch.randn(4, 6, 70), torch.randn(4, 50, 70), torch.tensor([50, 2, 33, 1])
+
+    def run(layer, x, values, lengths):
+        x, values = x.requires_grad_(), values.requires_grad_()
+        valid = torch.arange(50, device=x.device) < lengths[:, None]
+        y, _ = layer(x, layer.initial_state(4, memory=Memory(values, valid)))
+        return [y.detach(), *torch.autograd.grad(y.square().sum(), [x, values, *layer.parameters()])]
+
+    layer.double()
+    wanted = [run(layer, x.double(), values.double(), ends) for ends in (lengths, lengths.flip(0))]
+    layer.float().cuda()
+    own, source, given = x.cuda(), values.cuda(), lengths.cuda()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        run(layer, own, source, given)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = run(layer, own, source, given)
+    assert len(looked_up) == 2
+    for want, now in zip(wanted, (lengths, lengths.flip(0)), strict=True):
+        given.copy_(now)
+        graph.replay()
+        for mine, theirs in zip(found, want, strict=True):
+            error = (mine.cpu() - theirs).abs().max() / theirs.abs().max()
+            assert error < 1e-5

@@ -13,8 +13,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from recollect.core import laws
 from recollect.core import state as states
 from recollect.layers import build, kernels, ttt
+from unit import interpreter
 from unit.oracles import randomise
 
+interpreter.mend()
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPE = torch.float32 if DEVICE == "cuda" else torch.float64  # the interpreter knows float64, the GPU's form not

@@ -17,7 +17,7 @@ from ..core import ragged
 from ..core import state as states
 from ..core.contract import Cell, Config, ContractError, Cost
 from .kernels.gates import Gates
-from .kernels.sequence import ends, over
+from .kernels.sequence import ends, lowered, over, resident
 
 S = TypeVar("S", bound=tuple[Tensor, ...])
 
@@ -125,7 +125,9 @@ class Recurrent(Cell[S]):
         return self.whole(x, state)
 
     def whole(self, x: Tensor, state: S) -> tuple[Tensor, S]:
-        """A chunk through torch's fused kernel."""
+        """A chunk through torch's fused kernel, or one of our own where there is such."""
+        if self.looping(x) and self.resides(x):
+            return self.looped(x, None, state)
         y, *final = self.kernel(x, self.pack(state), *self.arguments(), batch_first=True)
         return y, self.unpack(final, state)
 
@@ -155,7 +157,15 @@ class Recurrent(Cell[S]):
         """Whether rows of unequal length go through the loop written out: on a GPU, where packing waits for lengths."""
         return x.is_cuda and self.written is not None and not torch.compiler.is_compiling()
 
-    def looped(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
+    def resides(self, x: Tensor) -> bool:
+        """Whether one kernel takes all steps of x, with U on the chip; cuDNN has such a kernel for some of float16."""
+        dtype, (batch, steps, _) = lowered(x), x.shape
+        if dtype == torch.float16 and self.gates != 3 and self.width % 128 == 0 and self.width <= 1024:
+            return False
+        U = self.get_parameter(self.names[0][1])
+        return resident(self.written.kind, U, dtype, batch, steps) is not None
+
+    def looped(self, x: Tensor, lengths: Tensor | None, state: S) -> tuple[Tensor, S]:
         """Level by level; each row's last state is found among those that the steps left."""
         found = []
         for level in self.levels:

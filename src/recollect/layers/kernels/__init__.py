@@ -19,12 +19,26 @@ def can_take(tensor: Tensor) -> bool:
     What looks on at the operations, such as a counter of FLOPs or a compiler, would see nothing of a kernel.
     With TRITON_INTERPRET=1 they run, slowly, on a CPU too, in float64 as well: so are they tested without a GPU.
     """
-    if torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or not installed():
-        return False
     if tensor.is_cuda:
-        return tensor.dtype == torch.float32 and suits(tensor.device)
+        return tensor.dtype == torch.float32 and can_launch(tensor)
+    if not unwatched() or not installed():
+        return False
     wrong = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
     return interpreted() and not wrong  # the interpreter multiplies the bits of bfloat16, not its numbers
+
+
+def can_launch(tensor: Tensor) -> bool:
+    """Whether kernels may run where this tensor is: on a GPU that they fit on, and nothing looks on."""
+    return tensor.is_cuda and unwatched() and installed() and suits(tensor.device)
+
+
+def shared() -> bool:
+    """Whether processes run on the GPU side by side (MPS): programs that wait for one another would keep it from them."""
+    return "CUDA_MPS_PIPE_DIRECTORY" in os.environ
+
+
+def unwatched() -> bool:
+    return not (torch.compiler.is_compiling() or is_in_torch_dispatch_mode())
 
 
 @cache

@@ -17,6 +17,8 @@ def is_fused(tensor: Tensor) -> bool:
 
 
 class Gates(ABC):
+    kind: str
+
     @abstractmethod
     def forth(
         self, from_x: Tensor, from_h: Tensor, h: Tensor, c: Tensor | None
@@ -31,6 +33,8 @@ class Gates(ABC):
 
 
 class RnnGates(Gates):
+    kind = "rnn"
+
     def forth(self, from_x, from_h, h, c):
         h = (from_x + from_h).tanh_()
         return h, None, (h,)
@@ -41,6 +45,8 @@ class RnnGates(Gates):
 
 
 class GruGates(Gates):
+    kind = "gru"
+
     def forth(self, from_x, from_h, h, c):
         if is_fused(h):
             new, kept = aten._thnn_fused_gru_cell(from_x, from_h, h)
@@ -72,6 +78,8 @@ class GruGates(Gates):
 
 
 class LstmGates(Gates):
+    kind = "lstm"
+
     def forth(self, from_x, from_h, h, c):
         assert c is not None
         if is_fused(h):

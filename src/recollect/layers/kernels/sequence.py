@@ -8,15 +8,17 @@ Letters: T steps, K ways, B rows, W width, G = gates · W.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
 from ...core import state as states
+from .. import kernels
 from .gates import Gates
 
+LEAST = 8  # steps that are worth a kernel for all of them
 S = TypeVar("S", bound=tuple[Tensor, ...])
 
 
@@ -26,10 +28,8 @@ def over(inputs: Sequence[Tensor], weights: Sequence[Any], before: Sequence[S], 
 
     All of it is in the precision of autocast where that is on, as torch's own kernels are.
     """
-    kind, dtype = inputs[0].device.type, inputs[0].dtype
-    if torch.is_autocast_enabled(kind) and dtype != torch.float64:
-        dtype = torch.get_autocast_dtype(kind)
-    with torch.autocast(kind, enabled=False):
+    dtype = lowered(inputs[0])
+    with torch.autocast(inputs[0].device.type, enabled=False):
         own: list[Any] = [[None if w is None else w.to(dtype) for w in way] for way in weights]
         drives = [
             linear(x.to(dtype).transpose(0, 1), W, b) for x, (W, _, b, _) in zip(inputs, own, strict=True)
@@ -41,8 +41,17 @@ def over(inputs: Sequence[Tensor], weights: Sequence[Any], before: Sequence[S], 
     return [states.map(lambda _, part, way=way: part[way], first, parts) for way, first in enumerate(before)]
 
 
-def ends(after: S, lengths: Tensor, before: S) -> S:
+def lowered(x: Tensor) -> torch.dtype:
+    """What autocast would have a product of x in."""
+    kind = x.device.type
+    lower = torch.is_autocast_enabled(kind) and x.dtype != torch.float64
+    return torch.get_autocast_dtype(kind) if lower else x.dtype
+
+
+def ends(after: S, lengths: Tensor | None, before: S) -> S:
     """Of the states after all steps (B T W a part), each row's last (B W); that `before` where a row has no step."""
+    if lengths is None:
+        return states.map(lambda own, part: part[:, -1].to(own.dtype), before, after)
     at = (lengths - 1).clamp(min=0)[:, None, None]
     empty = (lengths == 0)[:, None]
 
@@ -57,36 +66,82 @@ def loop(
     drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None, gates: Gates
 ) -> tuple[Tensor, Tensor | None]:
     """drive (what each step's gates get from x): T K B G, U: K G W, d: K G, h and c: K B W → all h, all c: T K B W."""
+    steps = resident(gates.kind, U, U.dtype, drive.shape[2], len(drive), ways=len(U)) or OneByOne(gates)
     if torch.is_grad_enabled():
-        return Loop.apply(gates, drive, U, d, h, c)
-    return forth(drive, U, d, h, c, gates)[:2]
+        return Loop.apply(steps, drive, U, d, h, c)
+    found = steps.forth(drive, U, d, h, c)
+    return found.hidden[1:], found.cells
 
 
-def forth(
-    drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None, gates: Gates
-) -> tuple[Tensor, Tensor | None, list[tuple[Tensor, ...]]]:
-    """All h, all c, and what the way back needs of each step."""
-    shape, turned = h.shape, U.mT
-    hidden, cells, kept = [], [], []
-    c = None if c is None else c.flatten(0, 1)
-    for now in drive.unbind(0):
-        asked = torch.bmm(h, turned) if d is None else torch.baddbmm(d[:, None], h, turned)  # K B G
-        new, c, needed = gates.forth(now.flatten(0, 1), asked.flatten(0, 1), h.flatten(0, 1), c)
-        h = new.view(shape)
-        hidden.append(h)
-        cells.append(c)
-        kept.append(needed)
-    return torch.stack(hidden), None if c is None else torch.stack(cells).unflatten(1, shape[:2]), kept
+def resident(kind: str, U: Tensor, dtype: torch.dtype, batch: int, steps: int, ways: int = 1) -> Any:
+    """One kernel for all steps in which U (… G W) stays on the chip; None where there is none for such sizes."""
+    if steps < LEAST or kernels.shared() or not kernels.can_launch(U):
+        return None
+    from .persistent import Resident
+
+    return Resident.planned(kind, U, dtype, batch, ways)
+
+
+class Found(NamedTuple):
+    hidden: Tensor  # T+1 K B W, the first h before all others
+    cells: Tensor | None  # T K B W
+    kept: list[Tensor]  # what the way back needs of the steps
+
+
+class OneByOne:
+    """A few operations for each step."""
+
+    def __init__(self, gates: Gates) -> None:
+        self.gates = gates
+
+    def forth(self, drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None) -> Found:
+        shape, turned = h.shape, U.mT
+        hidden, cells, kept = [h], [], []
+        c = None if c is None else c.flatten(0, 1)
+        for now in drive.unbind(0):
+            asked = torch.bmm(h, turned) if d is None else torch.baddbmm(d[:, None], h, turned)  # K B G
+            new, c, needed = self.gates.forth(now.flatten(0, 1), asked.flatten(0, 1), h.flatten(0, 1), c)
+            h = new.view(shape)
+            hidden.append(h)
+            cells.append(c)
+            kept += needed
+        return Found(torch.stack(hidden), None if c is None else torch.stack(cells).unflatten(1, shape[:2]), kept)
+
+    def back(
+        self, U: Tensor, c: Tensor | None, found: Found, of_hidden: Tensor | None, of_cells: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """The gradients of what each step's gates got from x, and from h (T K B G), of the first h and c (K B W)."""
+        steps, shape = len(found.hidden) - 1, found.hidden.shape[1:]
+        size = len(found.kept) // steps
+        by_h = torch.zeros_like(found.hidden[0]) if of_hidden is None else of_hidden[-1]  # of h after step t
+        by_c = None if of_cells is None else of_cells[-1].flatten(0, 1)
+        of_x, of_asked = [], []  # the gradients of both sums, from the last step to the first
+        for t in reversed(range(steps)):
+            kept = tuple(found.kept[t * size : (t + 1) * size])
+            from_x, from_h, direct, by_c = self.gates.back(kept, by_h.flatten(0, 1), by_c)
+            of_x.append(from_x)
+            of_asked.append(from_h)
+            back = from_h.unflatten(0, shape[:2])
+            by_h = torch.baddbmm(of_hidden[t - 1], back, U) if t and of_hidden is not None else torch.bmm(back, U)
+            if direct is not None:
+                by_h.add_(direct.view_as(by_h))
+            if t and of_cells is not None:
+                assert by_c is not None
+                by_c = by_c + of_cells[t - 1].flatten(0, 1)
+        by_drive = torch.stack(of_x[::-1]).unflatten(1, shape[:2])
+        alike = of_x[0] is of_asked[0]
+        by_asked = by_drive if alike else torch.stack(of_asked[::-1]).unflatten(1, shape[:2])
+        return by_drive, by_asked, by_h, None if by_c is None else by_c.view(shape)
 
 
 class Loop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, gates: Any, drive: Any, U: Any, d: Any, h: Any, c: Any):
-        hidden, cells, kept = forth(drive, U, d, h, c, gates)
+    def forward(ctx: Any, steps: Any, drive: Any, U: Any, d: Any, h: Any, c: Any):
+        found = steps.forth(drive, U, d, h, c)
         ctx.set_materialize_grads(False)
-        ctx.gates, ctx.biased = gates, d is not None
-        ctx.save_for_backward(U, h, hidden, *(tensor for step in kept for tensor in step))
-        return hidden, cells
+        ctx.steps, ctx.biased = steps, d is not None
+        ctx.save_for_backward(U, c, found.hidden, found.cells, *found.kept)
+        return found.hidden[1:], found.cells
 
     @staticmethod
     def backward(ctx: Any, *outer: Any):
@@ -94,27 +149,8 @@ class Loop(torch.autograd.Function):
             raise RuntimeError(
                 "recurrent: expected a first derivative, found create_graph=True; for a second one take layer.unroll"
             )
-        U, h, hidden, *flat = ctx.saved_tensors
-        steps, (of_hidden, of_cells) = len(hidden), outer
-        size = len(flat) // steps
-        by_h = torch.zeros_like(h) if of_hidden is None else of_hidden[-1]  # of h after step t
-        by_c = None if of_cells is None else of_cells[-1].flatten(0, 1)
-        of_x, of_asked = [], []  # the gradients of both sums, from the last step to the first
-        for t in reversed(range(steps)):
-            kept = tuple(flat[t * size : (t + 1) * size])
-            from_x, from_h, direct, by_c = ctx.gates.back(kept, by_h.flatten(0, 1), by_c)
-            of_x.append(from_x)
-            of_asked.append(from_h)
-            back = from_h.unflatten(0, h.shape[:2])
-            by_h = torch.baddbmm(of_hidden[t - 1], back, U) if t and of_hidden is not None else torch.bmm(back, U)
-            if direct is not None:
-                by_h.add_(direct.view_as(by_h))
-            if t and of_cells is not None:
-                by_c = by_c + of_cells[t - 1].flatten(0, 1)
-        by_drive = torch.stack(of_x[::-1]).unflatten(1, h.shape[:2])
-        alike = of_x[0] is of_asked[0]
-        by_asked = by_drive if alike else torch.stack(of_asked[::-1]).unflatten(1, h.shape[:2])  # T K B G
-        before = torch.cat([h[None], hidden[:-1]])  # T K B W
-        by_U = by_asked.permute(1, 3, 0, 2).flatten(2) @ before.transpose(0, 1).flatten(1, 2)
+        U, c, hidden, cells, *kept = ctx.saved_tensors
+        by_drive, by_asked, by_h, by_c = ctx.steps.back(U, c, Found(hidden, cells, kept), *outer)
+        by_U = by_asked.permute(1, 3, 0, 2).flatten(2) @ hidden[:-1].transpose(0, 1).flatten(1, 2)
         by_d = by_asked.sum(dim=(0, 2)) if ctx.biased else None
-        return None, by_drive, by_U, by_d, by_h, None if by_c is None else by_c.view_as(h)
+        return None, by_drive, by_U, by_d, by_h, by_c

@@ -1,0 +1,176 @@
+"""Recurrent cells in one kernel against the loop step by step: on a GPU, or in Triton's interpreter.
+
+There programs run one after the other, so none may wait for another: one program has all units.
+"""
+
+import os
+import subprocess
+import sys
+from math import prod
+
+import pytest
+import torch
+
+from recollect.layers import build, build_encoder, kernels
+from recollect.layers.kernels import sequence
+from recollect.layers.kernels.gates import GATES
+from unit import interpreter
+
+interpreter.mend()
+pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+every_cell = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+on_a_gpu = pytest.mark.gpu
+COUNT = {"rnn": 1, "gru": 3, "lstm": 4}
+
+
+@pytest.fixture(autouse=True)
+def _somewhere_to_run(request):
+    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
+    alone = request.node.name.startswith(("test_without_a_gpu", "test_programs")) or "gpu" in request.keywords
+    if not kernels.interpreted() and not alone:
+        pytest.skip("runs in the process that a test at the end of this file starts")
+
+
+def given(cell, ways, batch, width, steps, bias, device="cpu"):
+    """What `sequence.loop` takes, and slopes for what it gives."""
+    make = torch.Generator().manual_seed(0)
+
+    def drawn(*shape, scale=1.0):
+        return (torch.randn(shape, generator=make) * scale).to(device).requires_grad_()
+
+    sums = COUNT[cell] * width
+    drive, U = drawn(steps, ways, batch, sums), drawn(ways, sums, width, scale=width**-0.5)
+    d, h = drawn(ways, sums) if bias else None, drawn(ways, batch, width)
+    c = drawn(ways, batch, width) if cell == "lstm" else None
+    slopes = [drawn(steps, ways, batch, width).detach() for _ in range(2 if cell == "lstm" else 1)]
+    return (drive, U, d, h, c), slopes
+
+
+def outcome(steps, inputs, slopes):
+    found = [part for part in sequence.Loop.apply(steps, *inputs) if part is not None]
+    return [*found, *torch.autograd.grad(found, [part for part in inputs if part is not None], slopes)]
+
+
+def assert_near(found, expected, tolerance):
+    for mine, theirs in zip(found, expected, strict=True):
+        mine, theirs = mine.detach(), theirs.detach()
+        scale = float(theirs.abs().max())
+        torch.testing.assert_close(mine.double(), theirs.double(), rtol=0, atol=tolerance * scale)
+
+
+@every_cell
+@pytest.mark.parametrize(
+    ("ways", "batch", "width", "steps", "bias"),
+    [(1, 3, 16, 5, True), (2, 20, 13, 4, False), (1, 1, 9, 1, True), (3, 17, 16, 2, True)],
+)
+def test_outputs_and_gradients_are_those_of_the_loop(cell, ways, batch, width, steps, bias):
+    from recollect.layers.kernels.persistent import Plan, Resident
+
+    inputs, slopes = given(cell, ways, batch, width, steps, bias)
+    expected = outcome(sequence.OneByOne(GATES[cell]), inputs, slopes)
+    whole = Plan(units=16, rows=16, block=128)
+    assert_near(outcome(Resident(cell, whole, whole), inputs, slopes), expected, 2e-6)
+
+
+@every_cell
+@pytest.mark.parametrize("columns", [40, 130, 768, 3072])
+def test_programs_all_run_at_a_time(cell, columns):
+    """Whatever the sizes: no more programs than may run, and every unit and row has one."""
+    from recollect.layers.kernels.persistent import HELD, plan
+
+    lanes = 1 if cell == "rnn" else 4
+    for width in (13, 130, 512, 1024):
+        for batch, ways in ((1, 1), (16, 2), (200, 1), (1000, 1)):
+            found = plan(columns, lanes, width, batch, ways, 2, 132)
+            if found is None:
+                continue
+            across, down, deep = found.grid(width, batch, ways)
+            assert prod((across, down, deep)) <= 132
+            assert across * found.units >= width
+            assert down * found.rows >= batch
+            assert columns * found.units * lanes * 2 <= HELD
+
+
+@on_a_gpu
+@every_cell
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("ways", "batch", "width", "steps"), [(1, 16, 256, 50), (2, 40, 130, 33), (1, 200, 48, 100)])
+def test_many_programs_find_what_one_loop_does(cell, dtype, ways, batch, width, steps, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    monkeypatch.setattr(kernels, "shared", lambda: False)
+    inputs, slopes = given(cell, ways, batch, width, steps, True, "cuda")
+    expected = outcome(sequence.OneByOne(GATES[cell]), inputs, slopes)
+    lowered = [None if part is None else part.detach().to(dtype).requires_grad_() for part in inputs]
+    resident = sequence.resident(cell, lowered[1], dtype, batch, steps, ways)
+    assert resident is not None
+    tolerance = 1e-5 if dtype == torch.float32 else 5e-2
+    for _ in range(3):  # a meeting missed would not be missed each time
+        assert_near(outcome(resident, lowered, [slope.to(dtype) for slope in slopes]), expected, tolerance)
+
+
+@on_a_gpu
+@every_cell
+def test_layers_take_it_and_can_be_captured(cell, monkeypatch):
+    from recollect.layers.kernels.persistent import Resident
+
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    monkeypatch.setattr(kernels, "shared", lambda: False)
+    used, own = [], Resident.forth
+    monkeypatch.setattr(Resident, "forth", lambda *args: used.append(1) or own(*args))
+    layer = build(cell, dim=40, num_layers=2)
+    encoder = build_encoder("bidirectional", dim=40, layer=build(cell, dim=40).config)
+    x = torch.randn(9, 20, 40)
+
+    def run(x):
+        y, _ = layer(x, layer.initial_state(len(x)))
+        y = torch.cat([y, encoder(x, torch.arange(12, 21, device=x.device)).values], dim=-1)
+        return [y.detach(), *torch.autograd.grad(y.square().sum(), [*layer.parameters(), *encoder.parameters()])]
+
+    expected = run(x)
+    assert not used
+    layer.cuda(), encoder.cuda()
+    mine = x.cuda()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        run(mine)
+    torch.cuda.current_stream().wait_stream(side)
+    assert len(used) == 3
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = run(mine)
+    for again in (x, x.flip(0)):
+        mine.copy_(again)
+        graph.replay()
+        assert_near(
+            [part.cpu() for part in found], expected if again is x else run_on_cpu(layer, encoder, run, again), 1e-4
+        )
+
+
+def run_on_cpu(layer, encoder, run, x):
+    layer.cpu(), encoder.cpu()
+    try:
+        return run(x)
+    finally:
+        layer.cuda(), encoder.cuda()
+
+
+def test_without_a_gpu_this_file_passes_in_the_interpreter():
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        __file__,
+        "-m",
+        "not gpu",
+        "-k",
+        "outputs",
+    ]
+    done = subprocess.run(
+        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
