@@ -122,3 +122,22 @@ def test_lowered_by_autocast_it_is_near_the_whole(cell, looping):
     assert found.dtype == torch.bfloat16
     assert [part.dtype for part in after] == [part.dtype for part in last]
     torch.testing.assert_close(found.float().masked_fill(expected == 0, 0), expected, rtol=0.05, atol=0.03)
+
+
+@every_cell
+def test_ways_for_which_no_kernel_is_large_enough_go_one_after_the_other(cell, looping, monkeypatch):
+    """The kernel stands for itself: here it is the loop of a single way."""
+    inner = build(cell, dim=3, width=4).config
+    encoder = build_encoder("bidirectional", dim=3, layer=inner).double()
+    x, lengths = inputs(5, 5, 3), LENGTHS.clamp(min=1)
+
+    def run(x):
+        memory = encoder(x, lengths)
+        return memory.values, memory.summary
+
+    expected = everything(run, encoder, x, [])
+    looping()
+    gates = encoder.forwards[0].written
+    monkeypatch.setattr(sequence, "resident", lambda *_, ways=1: sequence.OneByOne(gates) if ways == 1 else None)
+    assert_all_close(everything(run, encoder, x, []), expected, cell)
+    assert len(looping.used) == 2

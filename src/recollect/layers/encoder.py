@@ -25,6 +25,8 @@ from .norm import NormName
 from .position import Added, PositionName, rotate, slopes
 from .recurrent import Recurrent
 
+START = torch.zeros(1, dtype=torch.int64)  # where every source begins; on the CPU, so that no look at it waits
+
 
 @dataclass(frozen=True, kw_only=True)
 class ForwardConfig(BaseConfig):
@@ -171,7 +173,7 @@ def add_positions(added: Added | None, x: Tensor) -> Tensor:
     if added is None:
         return x
     at = torch.arange(x.shape[1], device=x.device)
-    if problem := added.diagnose(at[:1], x.shape[1]):
+    if problem := added.diagnose(START, x.shape[1]):
         raise ContractError(f"encoder: {problem}")
     return x + added(at, x.dtype)
 
@@ -233,7 +235,7 @@ class FullAttention(Encoder):
     def prepare(self, x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor, Places, Tensor | None]:
         at = torch.arange(x.shape[1], device=x.device)[None]
         if self.added is not None:
-            if problem := self.added.diagnose(at.new_zeros(1), x.shape[1]):
+            if problem := self.added.diagnose(START, x.shape[1]):
                 raise ContractError(f"attention: {problem}")
             x = x + self.added(at, x.dtype)
         q, k = self.heads.query(x), self.heads.key(x)

@@ -1,6 +1,7 @@
 """Rows of results as tables in Markdown: one way for each task."""
 
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -184,7 +185,8 @@ def memories(found: list[Row]) -> str:
     lines = []
 
     def test(row: Row) -> str:
-        return row["metric"]["rule"].split(";")[0].split(",")[0]
+        found = re.search(r"rows with ([^,;]+)", row["metric"]["rule"])
+        return found[1] if found else row["task"]
 
     for _, group in grouped(found, lambda row: row["model"] + test(row)).items():
         first = group[0]

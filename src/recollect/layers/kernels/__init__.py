@@ -33,7 +33,7 @@ def can_launch(tensor: Tensor) -> bool:
 
 
 def shared() -> bool:
-    """Whether processes run on the GPU side by side (MPS): programs that wait for one another would keep it from them."""
+    """Whether others run on the GPU meanwhile (MPS): programs that wait for one another would keep it from them."""
     return "CUDA_MPS_PIPE_DIRECTORY" in os.environ
 
 

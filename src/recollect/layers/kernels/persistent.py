@@ -17,6 +17,7 @@ from .sequence import Found
 
 SIZES = {torch.bfloat16: 2, torch.float16: 2, torch.float32: 4}
 WARPS = 8
+PARTS = 8  # of the columns, each a product of its own; that many are summed at the end
 HELD = 176 * 1024  # bytes that a program may keep on the chip
 BLOCK = 256  # columns in one go
 
@@ -38,12 +39,12 @@ def plan(columns: int, lanes: int, width: int, batch: int, ways: int, size: int,
 
     A program has `columns` numbers of U, of `size` bytes, for each of its units' `lanes`.
     """
-    block = min(BLOCK, max(16 * WARPS, triton.next_power_of_2(columns)))
+    block = min(BLOCK, max(16 * PARTS, triton.next_power_of_2(columns)))
     for rows in (16, 32, 64):
         for units in (8, 16, 32, 64):
             found, wide = Plan(units, rows, block), units * lanes
             weights = -(-columns // block) * block * wide * size
-            sums = WARPS * rows * wide * 4 + rows * block * size
+            sums = PARTS * rows * wide * 4 + rows * block * size
             if wide >= 16 and prod(found.grid(width, batch, ways)) <= most and weights + sums <= HELD:
                 return found
     return None
@@ -113,7 +114,7 @@ class Resident:
                 UNITS=used.units,
                 ROWS=used.rows,
                 BLOCK=used.block,
-                PARTS=WARPS,
+                PARTS=PARTS,
                 PRECISION="tf32" if torch.backends.cudnn.allow_tf32 else "tf32x3",  # of float32
                 num_warps=WARPS,
                 num_stages=1,  # what is loaded ahead of a meeting would be stale

@@ -65,12 +65,26 @@ def ends(after: S, lengths: Tensor | None, before: S) -> S:
 def loop(
     drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None, gates: Gates
 ) -> tuple[Tensor, Tensor | None]:
-    """drive (what each step's gates get from x): T K B G, U: K G W, d: K G, h and c: K B W → all h, all c: T K B W."""
-    steps = resident(gates.kind, U, U.dtype, drive.shape[2], len(drive), ways=len(U)) or OneByOne(gates)
+    """drive (what each step's gates get from x): T K B G, U: K G W, d: K G, h and c: K B W → all h, all c: T K B W.
+
+    Where there is a kernel for one way but none for all of them together, they go one after the other.
+    """
+    steps = resident(gates.kind, U, U.dtype, drive.shape[2], len(drive), ways=len(U))
+    if steps is None and len(U) > 1 and resident(gates.kind, U, U.dtype, drive.shape[2], len(drive)):
+        found = [
+            loop(drive[:, k : k + 1], U[k : k + 1], one(d, k), h[k : k + 1], one(c, k), gates) for k in range(len(U))
+        ]
+        hidden, cells = zip(*found, strict=True)
+        return torch.cat(hidden, dim=1), None if c is None else torch.cat(cells, dim=1)
+    steps = steps or OneByOne(gates)
     if torch.is_grad_enabled():
         return Loop.apply(steps, drive, U, d, h, c)
     found = steps.forth(drive, U, d, h, c)
     return found.hidden[1:], found.cells
+
+
+def one(part: Tensor | None, way: int) -> Tensor | None:
+    return None if part is None else part[way : way + 1]
 
 
 def resident(kind: str, U: Tensor, dtype: torch.dtype, batch: int, steps: int, ways: int = 1) -> Any:
