@@ -51,8 +51,9 @@ def parse(name: str, text: str, hint: Any) -> Any:
         close = difflib.get_close_matches(text, choices, n=1)
         hint_text = f"; did you mean {close[0]!r}?" if close else ""
         raise SettingError(f"{name}: expected one of {', '.join(choices)}, found {text!r}{hint_text}")
-    if any(get_origin(option) is tuple for option in options):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if (listed := next((option for option in options if get_origin(option) is tuple), None)) is not None:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        return tuple(parse(name, part, get_args(listed)[0]) for part in parts)
     if bool in options:
         if text.lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
             return text.lower() in ("true", "yes", "on", "1")

@@ -93,9 +93,9 @@ def test_a_captured_step_trains_as_a_plain_one(model, windows):
         settings = Settings(steps=20, lr=0.1, optimizer="sgd", graph=graph, eval_every=20, save_every=20)
         trainer = Trainer(task, config.build().double(), settings, None, torch.device("cuda"))
         trainer.run()
-        found.append([p.detach().cpu() for p in trainer.model.parameters()])
-    for plain, captured in zip(*found, strict=True):
-        assert torch.allclose(plain, captured, rtol=1e-7, atol=1e-9)
+        found.append({name: p.detach().cpu() for name, p in trainer.model.named_parameters()})
+    plain, captured = found
+    torch.testing.assert_close(captured, plain, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", ["fixed", "context", "attend", "transformer", "conv"])
@@ -120,19 +120,24 @@ def test_a_captured_step_of_a_translator_trains_as_a_plain_one(model, tmp_path):
         settings = Settings(steps=20, lr=0.1, optimizer="sgd", graph=graph, eval_every=20, save_every=20)
         trainer = Trainer(task, config.build().double(), settings, None, torch.device("cuda"))
         trainer.run()
-        found.append([p.detach().cpu() for p in trainer.model.parameters()])
-    for plain, captured in zip(*found, strict=True):
-        assert torch.allclose(plain, captured, rtol=1e-7, atol=1e-9)
+        found.append({name: p.detach().cpu() for name, p in trainer.model.named_parameters()})
+    plain, captured = found
+    torch.testing.assert_close(captured, plain, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize(
     ("size", "mini_batch"), [(16, 16), (32, 32), (64, 16), (64, 32), (64, 64), (128, 16), (128, 64)]
 )
 def test_every_law_holds_for_the_kernels_of_ttt_linear(size, mini_batch, monkeypatch):
-    """In float32, which they are for, with a boundary inside the chunk."""
+    """In float32, which they are for, with a boundary inside the chunk.
+
+    The gradients of the inner rate's bias and of the places' factors are sums of many numbers that all but cancel: two
+    forms in plain float32 differ by up to 9e-6 of the largest entry. Products in TF32 alone are 1e-3 off.
+    """
     import recollect
     from recollect.layers.kernels import ttt_linear
 
+    monkeypatch.setitem(laws.TOLERANCE, torch.float32, 5e-5)
     calls, run = [], ttt_linear.run
     monkeypatch.setattr(ttt_linear, "run", lambda *rest: calls.append(1) or run(*rest))
     layer = recollect.build("ttt-linear", dim=2 * size, heads=2, mini_batch=mini_batch).eval().cuda()

@@ -103,6 +103,7 @@ def test_learned_positions_end_with_one_clear_line():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Dynamo and Inductor themselves call
 @pytest.mark.parametrize("name", ["lstm", "ttt-linear", "linear-transformer"])
 def test_a_compiled_step_writes_the_same(name):
     model = build(name).cuda()

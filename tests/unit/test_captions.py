@@ -19,7 +19,7 @@ from recollect.core import laws
 from recollect.core.contract import ContractError
 from recollect.data import picture_files, picture_sources, pictures, scenes
 from recollect.data.caption_tokens import words_of
-from recollect.data.captions import plain, read_captions
+from recollect.data.captions import LeftOut, plain, read_captions
 from recollect.data.picture_files import PictureError, read_picture
 from recollect.data.text import DataError
 from recollect.decode import beam
@@ -274,10 +274,31 @@ def test_captions_are_read_in_each_layout(tmp_path):
         "captions.tsv": "a.jpg\tOne dog .\nb.jpg\tTwo dogs .\na.jpg\tA dog\n",
         "flickr.txt": "a.jpg#0\tOne dog .\na.jpg#1\tA dog\nb.jpg#0\tTwo dogs .\n",
         "kaggle.txt": 'image,caption\na.jpg,One dog .\na.jpg,"A, dog"\nb.jpg,Two dogs .\n',
+        "headed.csv": '"File name","Caption"\r\n"a.jpg","One dog ."\r\na.jpg,A dog\r\nb.jpg,Two dogs .\r\n',
+        "plain.csv": "a.jpg,One dog .\na.jpg,A dog\nb.jpg,Two dogs .\n",
+        "tabs.csv": "a.jpg\tOne dog .\na.jpg\tA, dog\nb.jpg\tTwo dogs .\n",
+        "headed.tsv": "image\tcaption\na.jpg\tOne dog .\na.jpg\tA dog\nb.jpg\tTwo dogs .\n",
     }
     for name, text in layouts.items():
         (tmp_path / name).write_text(text)
         assert read_captions(tmp_path / name) == {"a.jpg": ["one dog", "a dog"], "b.jpg": ["two dogs"]}, name
+
+
+def test_a_line_that_is_no_caption_is_named_by_its_number_in_the_file(tmp_path):
+    for name, text in {
+        "kaggle.txt": 'image,caption\na.jpg,"One\ndog"\nb.jpg,...\nalone\n',
+        "captions.tsv": "image\tcaption\na.jpg\tOne dog\n\nb.jpg\t...\nalone\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+        left = LeftOut()
+        assert list(read_captions(tmp_path / name, left)) == ["a.jpg"]
+        assert [told.rpartition(": ")[2] for told in left.told()] == [f"line 4 of {name}", f"line 5 of {name}"]
+
+
+def test_a_cell_that_never_ends_is_one_line(tmp_path):
+    (tmp_path / "captions.csv").write_text('image,caption\na.jpg,One dog\nb.jpg,"' + "dog " * 50_000 + "\n")
+    with pytest.raises(DataError, match=r"captions.csv, line 3: expected CSV"):
+        read_captions(tmp_path / "captions.csv")
 
 
 def test_rare_words_are_unknown():

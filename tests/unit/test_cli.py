@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 import tiny
 from recollect import cli
 from recollect.cli.common import device_of
+from recollect.data.memory import LANGUAGES
 from recollect.train.folder import RunError, RunFolder
+from recollect.train.jobs import named
 from recollect.train.text import JOB
 
 
@@ -141,6 +143,25 @@ def test_a_plot_of_no_known_kind_is_refused_before_anything_is_written(series, t
     assert not (tmp_path / "ahead.csv").exists()
 
 
+def test_a_forecast_that_begins_before_the_file_ends_says_so(series, tmp_path):
+    run, _ = series
+    table = tmp_path / "gaps.csv"
+    table.write_text("t,x\n" + "".join(f"{t},{'' if t in (50, 198, 199) else t % 7}\n" for t in range(200)))
+    done = invoke("forecast", run, table)
+    assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["time", "198", "199", "200"]
+    assert "note:" in done.stderr
+    assert "2 rows at the end miss a value" in done.stderr
+    assert "1 of 198 values are missing" in done.stderr
+
+
+def test_where_nothing_is_missing_nothing_is_filled_or_drawn(series, tmp_path):
+    run, table = series
+    done = invoke("forecast", run, table, "--fill", "--plot", tmp_path / "none.png")
+    assert (done.exit_code, done.stdout) == (0, "time,series,mean,lower,upper,how\n")
+    assert "no gap to fill" in done.stderr
+    assert not (tmp_path / "none.png").exists()
+
+
 # ------------------------------------------------------------------------------------------------ Ctrl-C
 
 
@@ -162,6 +183,26 @@ def test_ctrl_c_amid_an_import_is_no_error_of_the_program(monkeypatch, capsys):
         signal.signal(signal.SIGINT, before)
     assert left.value.code == 130
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_stopped_command_has_to_say_is_said(monkeypatch, capsys):
+    """How to go on with a race, say."""
+
+    def racing():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("stopped with 1 of 2 entries done and kept") from None
+
+    monkeypatch.setattr(cli, "app", racing)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "recollect: stopped with 1 of 2 entries done and kept\n"
 
 
 def test_an_error_of_the_program_is_not_hidden(monkeypatch):
@@ -217,3 +258,49 @@ def test_whole_numbers_are_read_to_the_last_digit():
 
     assert parse("seed", "9007199254740993", int) == 2**53 + 1
     assert parse("steps", "1_000", int) == parse("steps", "1k", int) == 1000
+
+
+# ------------------------------------------------------------------------------------------------ data that changed
+
+
+@pytest.mark.parametrize("words", [("eval",), ("inspect", "horizon")])
+def test_data_that_changed_since_training_is_told_on_stderr(run, tmp_path, words):
+    name, *rest = words
+    before = invoke(name, run.path, *rest)
+    assert before.exit_code == 0
+    assert before.stderr == ""
+    book = tmp_path / "book.txt"
+    text = book.read_text(encoding="utf-8")
+    book.write_text(text * 2, encoding="utf-8")
+    found = invoke(name, run.path, *rest)
+    counts = RunFolder(run.path).config()["corpus"]
+    assert found.exit_code == 0
+    assert found.stderr.count("\n") == 1
+    assert found.stderr.startswith(f"note: the data of {run.path} changed since training: ")
+    assert f"train was {counts['train']} and is " in found.stderr
+    book.write_text(text[::-1], encoding="utf-8")
+    assert "as much as before, but other content" in invoke(name, run.path, *rest).stderr
+    if name == "eval":
+        assert invoke(name, run.path, "--data", book).stderr == ""
+
+
+# ------------------------------------------------------------------------------------------------ inspecting
+
+
+def test_where_there_is_nothing_near_that_is_said(tmp_path):
+    out = tmp_path / "ratings"
+    size = ["--set", "users=30", "--set", "items=1", "--set", "ratings=30", "--steps", 2, "--batch", 8]
+    assert invoke("train", "ratings", *size, "--out", out).exit_code == 0
+    item = named("ratings").load(str(out)).kept.items[0]
+    assert invoke("inspect", out, "nearest", "--item", item).stdout == (
+        f"nothing is near {item!r}, since there is no other item\n"
+    )
+
+
+def test_the_words_of_a_test_of_memory_are_shown_as_words(tmp_path):
+    out = tmp_path / "gap"
+    size = ["--set", "distance=5", "--set", "eval_rows=10", "--steps", 1, "--width", 8, "--batch", 4]
+    assert invoke("train", "gap", *size, "--out", out).exit_code == 0
+    found = json.loads(invoke("inspect", out, "influence", "--json").stdout)
+    assert found["inputs"][-2:] == ["speaks", "fluent"]
+    assert set(found["outputs"]) <= set(LANGUAGES.values())

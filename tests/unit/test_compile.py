@@ -1,15 +1,18 @@
 """Compiled training: the plain loop's weights, one compilation for each kind of step, nothing compiled elsewhere."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch._dynamo.utils import counters
 
 import tiny
+from recollect.core import state as states
 from recollect.core.contract import ContractError
+from recollect.core.task import Loss
 from recollect.models import language
-from recollect.train.graph import Compiled, without_counts
+from recollect.train.graph import Captured, Compiled, fill, without_counts
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 
@@ -129,6 +132,80 @@ def test_a_graph_goes_with_compiling_and_not_with_exactness():
     assert Settings(graph=True, compile=True).compile
     with pytest.raises(ContractError, match="graph=true does not go with exact"):
         Settings(graph=True, exact=True)
+
+
+class Again(Captured):
+    """Captured as on a GPU, but that a replay does what was recorded by doing it again."""
+
+    def warm_up(self, batch, carry):
+        self.step(batch, carry)
+
+    def record(self, batch, carry):
+        kept = {place: place.clone() for place in self.places.values()}
+        loss = self.step(batch, carry)
+        for place, value in kept.items():
+            place.copy_(value)  # a recording computes nothing
+
+        def replay():
+            again = self.step(batch, carry)
+            loss.value.detach().copy_(again.value.detach())
+            fill(loss.carry, again.carry)
+
+        return SimpleNamespace(replay=replay), loss
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 3])
+def test_a_captured_step_leaves_alone_what_its_loss_does_not_depend_on(accumulate):
+    """The learned start of TTT has a gradient until a state is carried on, and then must not decay either."""
+    found = []
+    for captured in (False, True):
+        torch.manual_seed(0)
+        task = tiny.task(tiny.prose(2000), context=8, batch=2, windows="sequential")
+        config = language.Config(vocab=task.corpus.tokenizer.size, model="ttt-linear", width=8, layers=1, heads=2)
+        model = config.build().double()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1, momentum=0.5)
+
+        def step(batch, carry, task=task, model=model):
+            loss = task.loss(model, batch, carry)
+            loss.value.backward()
+            return loss
+
+        run = Again(step, list(model.parameters())) if captured else step
+        batches, carry, losses, empty = task.batches("train", 0), None, [], []
+        for _ in range(4):
+            optimizer.zero_grad()
+            for _ in range(accumulate):
+                loss = run(next(batches), carry)
+                carry = states.detach(loss.carry)
+                losses.append(loss.value.item())
+            empty.append([name for name, parameter in model.named_parameters() if parameter.grad is None])
+            optimizer.step()
+        found.append(([p.detach().clone() for p in model.parameters()], losses, empty))
+    (plain, losses, empty), (mine, own_losses, own_empty) = found
+    assert own_empty == empty
+    assert not empty[0]
+    assert any("start_weights" in name for name in empty[-1])
+    assert own_losses == losses
+    assert all(torch.equal(a, b) for a, b in zip(plain, mine, strict=True))
+
+
+def test_a_gradient_that_lies_elsewhere_is_added_to():
+    weight = torch.nn.Parameter(torch.tensor([2.0, 3.0]))
+
+    def step(batch, carry):
+        value = (weight * batch).sum()
+        value.backward()
+        return Loss(value, 1)
+
+    run = Again(step, [weight])
+    weight.grad = torch.tensor([10.0, 20.0])
+    run(torch.tensor([1.0, 1.0]), None)
+    assert weight.grad.tolist() == [11, 21]
+    run(torch.tensor([0.0, 5.0]), None)
+    assert weight.grad.tolist() == [11, 26]
+    weight.grad = None
+    run(torch.tensor([4.0, 5.0]), None)
+    assert weight.grad.tolist() == [4, 5]
 
 
 @pytest.mark.slow

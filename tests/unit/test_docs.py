@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from recollect import claims
 from recollect.cli import app
-from recollect.layers import LINEAGE, card, lineage, tcn
+from recollect.layers import LAYERS, LINEAGE, card, lineage, tcn
 from recollect.models import language, ngram, seq2seq
 from recollect.train import text as text_job
 from recollect.train.job import Job, Run
@@ -82,7 +82,10 @@ def module(monkeypatch, tmp_path):
     page = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", page)
     monkeypatch.chdir(tmp_path)
-    return page
+    own = dict(LAYERS)
+    yield page
+    LAYERS.clear()  # a page may add some
+    LAYERS.update(own)
 
 
 def by_name(path: Path) -> str:

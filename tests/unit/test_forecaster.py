@@ -345,9 +345,10 @@ def test_windows_of_another_size_are_refused_in_a_line():
         build().memory(torch.zeros(2, 3, 5, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("series", [1, 2])
 @pytest.mark.parametrize("model", [name for name in KINDS if name != "ar"])
-def test_the_width_is_found_for_a_number_of_parameters(model):
-    config = forecaster.Config(model=model, lookback=48, horizon=24, segment=4, heads=2)
+def test_the_width_is_found_for_a_number_of_parameters(model, series):
+    config = forecaster.Config(model=model, series=series, lookback=48, horizon=24, segment=4, heads=2)
     found = config.sized(20_000, "it")
     # widths go in steps of 4 where there are heads
     assert sum(p.numel() for p in found.build().parameters()) == pytest.approx(20_000, rel=0.15)
@@ -437,3 +438,16 @@ def test_a_chain_needs_more_than_its_order():
         chain([1, 2], order=2)
     with pytest.raises(ContractError, match="a past of at least 2 values, found 1"):
         chain([0, 1, 2, 3] * 3, order=2).forecast(np.zeros((1, 1)), 1)
+
+
+@pytest.mark.parametrize("intervals", ["residual", "gaussian", "quantile"])
+def test_beyond_its_own_horizon_a_direct_forecast_has_no_interval(intervals):
+    """What is fed back is wrong already, and no interval of one look knows by how much."""
+    config = forecaster.Config(model="gru", series=2, lookback=12, horizon=5, width=8, intervals=intervals)
+    found = config.build().double().eval()
+    found.spread.fill_(1.0)
+    mean, lower, upper = found.look(torch.randn(3, 12, 2, dtype=torch.float64), 12)
+    assert mean.isfinite().all()
+    assert (lower[:, :5] <= upper[:, :5]).all()
+    assert lower[:, 5:].isnan().all()
+    assert upper[:, 5:].isnan().all()

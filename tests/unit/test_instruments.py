@@ -397,6 +397,23 @@ def test_the_horizon_by_ablation_is_brute_force_over_windows():
         assert loss == pytest.approx(sum(each) / 5)
 
 
+@pytest.mark.parametrize(
+    ("curve", "reach"),
+    [
+        ([2.0, 1.5, 1.01, 1.0], 4),
+        ([2.0, 1.5, 1.011, 1.0], 8),
+        ([1.005, 1.01, 1.0, 1.0], 1),  # nothing is gained by more
+        ([20.0, 5.0, 0.002, 0.0007], 4),  # of a loss near 0, 1 % would be nothing
+        ([20.0, 5.0, 0.3, 0.0007], 8),
+        ([1.0, 1.2, 1.1, 1.0], 1),
+        ([0.0, 0.0, 0.0, 0.0], 1),
+        ([math.nan] * 4, 8),
+    ],
+)
+def test_enough_is_within_a_hundredth_of_the_loss_or_of_what_all_inputs_save(curve, reach):
+    assert horizon.enough([1, 2, 4, 8], curve) == reach
+
+
 def test_the_horizon_by_gradient_is_where_the_share_is_reached():
     found = horizon.by_gradient(torch.tensor([[80.0, 10.0, 5.0, 4.0, 1.0]]))
     assert found.reach == 3

@@ -185,6 +185,17 @@ def test_columns_headers_marks_and_line_ends_are_told_apart(tmp_path, shape, set
     assert len(plain.train.labels) + len(plain.valid.labels) == 160
 
 
+def test_a_first_line_that_may_be_a_header_is_doubted_aloud(tmp_path):
+    path = write(tmp_path / "odd.tsv", sentences(), header="what\tverdict")
+    assert any("line 1 of" in note and "its label 'verdict'" in note for note in sets.load(path).notes)
+    for settings in ({"header": True}, {"header": False}, {"label_column": "verdict"}):
+        assert not any("line 1 of" in note for note in sets.load(path, **settings).notes)
+    plain = sets.load(write(tmp_path / "plain.tsv", sentences()))
+    assert not any("line 1 of" in note for note in plain.notes)
+    second = sets.load([tmp_path / "plain.tsv", path])
+    assert any("line 1 of" in note and "odd.tsv" in note for note in second.notes)
+
+
 def test_more_columns_are_named(tmp_path):
     rows = [(str(n), text, label) for n, (text, label) in enumerate(sentences())]
     path = write(tmp_path / "three.tsv", rows, order=(0, 1, 2))
@@ -342,7 +353,7 @@ def test_numbers_go_in_from_0_to_1(pictures):
     assert batch.x.shape == (4, 12, 1)
     assert batch.lengths is None
     assert 0.5 < batch.x.max() <= 1
-    row = task.rows("train").take(torch.tensor([3]), 12)
+    row = task.rows("train").take(np.array([3]))
     assert torch.equal(row.x[0, :, 0] * 255, torch.from_numpy(task.data.train.values[3, :, 0]).float())
 
 
@@ -414,7 +425,13 @@ def test_each_row_is_judged_at_its_own_end(task):
         expected.append(-alone[0, -1].log_softmax(-1)[answer])
     found = task.loss(model, batch)
     assert found.value.item() == pytest.approx(torch.stack(expected).mean().item(), rel=1e-5)
-    assert found.tokens == 16
+    assert found.tokens == sum(batch.lengths.tolist()) < batch.x.numel(), "what was read, without padding"
+
+
+def test_steps_of_images_are_counted_as_they_are_read(pictures):
+    task = labels.LabelsTask(labels.Config(batch=4), sets.load(pictures))
+    model = JOB.build({"name": "rnn", "width": 8}, task.data.kept)
+    assert task.loss(model, next(task.batches("train", 0))).tokens == 4 * 12
 
 
 def test_figures_are_those_of_all_rows(task):
@@ -434,6 +451,13 @@ def test_figures_are_those_of_all_rows(task):
     first = labels.LabelsTask(labels.Config(eval_rows=5), task.data).evaluate(model, "valid")
     assert first["nats"] == pytest.approx(np.mean(nats[:5]), rel=1e-5)
     assert first["rule"].startswith(f"the first 5 of {len(right)} rows")
+
+
+def test_a_part_that_is_not_there_is_told_with_what_to_do(task):
+    with pytest.raises(DataError, match="expected a test part, found none; measure a file with --data"):
+        task.part("test")
+    with pytest.raises(DataError, match="a split out of train, valid, test, found 'tset'"):
+        task.part("tset")
 
 
 def test_the_majority_is_the_commonest_label_of_training(tmp_path):
@@ -630,3 +654,17 @@ def test_every_recipe_of_labels_can_be_built_at_the_size_it_names(path):
     with torch.device("meta"):
         assert parameters(JOB.build(resolved.model, kept)) == pytest.approx(70_000, rel=0.03)
     assert (run.data.permute is not None) == ("pmnist" in path.stem)
+
+
+def test_other_tables_have_a_header_where_those_of_the_run_have_one(tmp_path):
+    """Its names may be any; a table that begins with a row is read from that row on."""
+    first = write(tmp_path / "films.tsv", sentences(), header="what\tverdict")
+    JOB.train(configure(first, "bag", header="true"), str(tmp_path / "run"))
+    rows = list(sentences(20, seed=1))
+    for header in ("what\tverdict", "prose\tsentiment", None):
+        other = write(tmp_path / "other.tsv", rows, header=header)
+        assert JOB.measure(str(tmp_path / "run"), split="test", data=[str(other)])["rows"] == 20
+    JOB.train(configure(write(tmp_path / "plain.tsv", sentences()), "bag"), str(tmp_path / "plain"))
+    other = write(tmp_path / "other.tsv", rows, header="prose\tsentiment")
+    with pytest.raises(DataError, match="expected a label that training has .*found 'sentiment' in line 1"):
+        JOB.measure(str(tmp_path / "plain"), split="test", data=[str(other)])

@@ -205,6 +205,9 @@ def test_a_prefix_without_its_files_or_its_pair_says_what_is_there(tmp_path, wri
         load(tmp_path / "set" / "train", pair="en-de")
     with pytest.raises(DataError, match=r"expected train\.SOURCE and .* --pair en-de"):
         load(tmp_path / "set" / "train")
+    write("set/train.fr.gz", b"")
+    with pytest.raises(DataError, match=r"found train\.en, train\.fr\.gz; name the pair, as --pair en-fr"):
+        load(tmp_path / "set" / "train", pair="en-de")
     with pytest.raises(DataError, match=r"found the folder"):
         load(tmp_path / "set")
     with pytest.raises(DataError, match=r"found none at .*nothing.*known sets are multi30k, tatoeba-fra, tatoeba-cmn"):

@@ -129,17 +129,19 @@ def test_race_json_says_what_was_asked(tmp_path):
     assert (heat["terms"]["params"], heat["terms"]["batch"], heat["terms"]["equal"]) == (1_500, 4, "params")
     assert heat["ladder"] is None
     assert heat["rungs"] is None
-    assert any("Without learning: 16.7% right by chance" in note for note in heat["notes"])  # 6 values to choose from
+    assert any("Without a network: 16.7% right by chance" in note for note in heat["notes"])  # 6 values to choose from
 
 
 # ---------------------------------------------------------------------------------------------------- equal terms
 
 
-@pytest.mark.parametrize("name", DEFAULT)
+@pytest.mark.parametrize("name", [*DEFAULT, pytest.param("captions", marks=pytest.mark.slow), "series"])
 def test_every_model_of_a_built_in_heat_has_the_parameters_of_the_others(name):
     heat = HEATS[name]
     seen = set()
     for climber in heat.climbers():
+        if climber.model in heat.job.unsized:
+            continue
         one = entries.Entry(heat=heat, terms=Terms(), climber=climber, seed=0, folder=Path("nowhere"))
         settings = entries.configure(one)
         data = heat.job.read(settings.data, None)
@@ -194,6 +196,11 @@ def test_a_budget_must_be_named():
         Terms(equal="time", budget=3)
 
 
+def test_no_parameters_is_no_size():
+    with pytest.raises(SettingError, match="--params: expected at least 1, found 0"):
+        Terms(params=0)
+
+
 def test_a_setting_reaches_those_who_have_it():
     heat = recall("rnn", "ttt-linear")
     assert accepted(heat, "ttt-linear", {"mini_batch": "4", "batch": "8"}) == {"mini_batch": "4", "batch": "8"}
@@ -210,6 +217,17 @@ def test_data_of_the_users_own_are_measured_as_is_usual_there():
     heat = HEATS["translation"]
     assert Terms().of(heat).metric.name == "exact"
     assert Terms(data={"data": ("some",)}).of(heat).metric.name == "bleu"
+
+
+def test_committed_rates_are_for_the_data_they_were_found_on():
+    heat = HEATS["translation"]
+    climber = heat.climbers()[0]
+    assert rates.rate_of(heat, climber) is not None
+    assert rates.rate_of(Terms(data={"data": ("some",)}).of(heat), climber) is None
+
+
+def test_a_model_that_is_named_twice_runs_once():
+    assert chosen(recall(), ["rnn", "mlp", "rnn"]).models == ("rnn", "mlp")
 
 
 def mark(rows, name):
@@ -271,6 +289,31 @@ def test_a_race_on_other_terms_is_refused(tmp_path):
         raced([texts(tmp_path / "a.txt", "rnn")], tmp_path)
 
 
+@pytest.mark.parametrize("line", [b'{"heat": "recall"', b"5", b"[]", b'{"heat": "recall"}', b"\xff"])
+def test_a_line_that_is_no_row_is_named(tmp_path, line):
+    raced([recall("rnn")], tmp_path)
+    with (tmp_path / "results.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(ValueError, match=r"results.jsonl, line 2: expected a row of a race, .*delete that line"):
+        raced([recall("rnn")], tmp_path)
+
+
+@pytest.mark.parametrize("value", ["NaN", "null", "Infinity"])
+def test_an_entry_whose_figure_is_no_number_runs_again(tmp_path, value):
+    (before,) = raced([recall("rnn")], tmp_path)
+    place = tmp_path / "results.jsonl"
+    row = json.loads(place.read_text()) | {"metric": before["metric"] | {"value": "?"}}
+    place.write_text(json.dumps(row).replace('"?"', value))
+    (after,) = raced([recall("rnn")], tmp_path)
+    assert after["metric"] == before["metric"]
+
+
+def test_a_file_is_no_place_for_a_race(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="file: expected a folder for the race, found a file; use another --out"):
+        raced([recall("rnn")], tmp_path / "file")
+
+
 def test_an_entry_that_fails_is_a_row_and_the_others_go_on(tmp_path):
     heat = recall("rnn", "transformer", settings=SMALL | {"heads": "3"}, params=40)  # too few for any transformer
     rows = raced([heat], tmp_path)
@@ -280,6 +323,29 @@ def test_an_entry_that_fails_is_a_row_and_the_others_go_on(tmp_path):
     assert len(again) == len(rows)
     notes = json.loads((tmp_path / "race.json").read_text())["heats"][0]["notes"]
     assert any("transformer, seed 0, failed: params" in note for note in notes)
+
+
+@pytest.mark.parametrize("broken", [TypeError("bad operand"), KeyError("taps"), AssertionError()])
+def test_an_entry_may_fail_in_any_way(tmp_path, monkeypatch, broken):
+    """As a layer of a user's own does that is not finished."""
+    real = entries.train
+
+    def train(entry):
+        if entry.climber.label == "mlp":
+            raise broken
+        return real(entry)
+
+    monkeypatch.setattr(entries, "train", train)
+    kept, lost = raced([recall("rnn", "mlp")], tmp_path)
+    assert "error" not in kept
+    assert lost["error"].startswith(type(broken).__name__)
+
+
+def test_a_figure_that_is_no_number_is_a_failure(tmp_path, monkeypatch):
+    monkeypatch.setattr(Metric, "of", lambda self, row: float("nan"))
+    (row,) = raced([recall("rnn")], tmp_path)
+    assert row["error"] == "share recalled: expected a number at the end of training, found nan"
+    assert tell.table(recall("rnn"), [row])[1][0][2] == "failed"
 
 
 def test_data_that_are_not_there_are_told_before_anything_runs(tmp_path):
@@ -354,6 +420,17 @@ def test_only_committed_rates_are_called_so():
     assert [any("are committed" in note for note in notes) for notes in told] == [True, False]
 
 
+def test_a_search_for_some_is_not_called_one_for_all():
+    heat = recall("rnn", "ar")
+    kept = standing("rnn", 0.5, settings={"train": {"lr": rates.rate_of(heat, heat.climbers()[0])}})
+    found = standing("ar", 0.4, search={"seconds": 3.0})
+    both = [note for note in tell.notes(heat, kept + found) if note.startswith("Learning rates")]
+    assert both[0] == "Learning rates of ar by a search; it took 3 s of training beside."
+    assert both[1].startswith("Learning rates of rnn are committed with the package: each of 0.0003")
+    (alone,) = [note for note in tell.notes(heat, found) if note.startswith("Learning rates")]
+    assert "the same rates for all" in alone
+
+
 def test_a_search_takes_the_best_of_its_rates_and_counts_its_cost(tmp_path):
     rows = raced([recall("rnn", steps=9)], tmp_path, Terms(search=3, seeds=2))
     first, second = (row["search"] for row in rows)
@@ -367,6 +444,39 @@ def test_a_search_takes_the_best_of_its_rates_and_counts_its_cost(tmp_path):
 
 def tried(rate, value, way=None, **more):
     return {"rate": rate, "value": value, "way": way, "seconds": 1.0, "tokens": 5, "flops": 1.0} | more
+
+
+def test_a_search_that_was_stopped_goes_on_with_what_it_lacks(tmp_path, monkeypatch):
+    real, calls = entries.train, []
+
+    def train(entry):
+        calls.append(entry.climber.label)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(entry)
+
+    monkeypatch.setattr(entries, "train", train)
+    with pytest.raises(run.Stopped):
+        raced([recall("rnn", "mlp")], tmp_path, Terms(search=2))
+    assert list(json.loads((tmp_path / search.FILE).read_text())) == ["recall/mlp"]
+    calls.clear()
+    calls += [""] * 3
+    raced([recall("rnn", "mlp")], tmp_path, Terms(search=2))
+    assert calls[3:] == ["rnn", "rnn", "mlp", "rnn"]
+
+
+def test_a_search_in_which_all_failed_is_made_anew(tmp_path, monkeypatch):
+    """The user has mended the layer since."""
+
+    def train(entry):
+        raise TypeError("unfinished")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(entries, "train", train)
+        (row,) = raced([recall("rnn")], tmp_path, Terms(search=2))
+    assert row["error"] == "TypeError: unfinished"
+    (row,) = raced([recall("rnn")], tmp_path, Terms(search=2))
+    assert all(one["value"] is not None for one in row["search"]["tried"])
 
 
 def test_a_rate_that_does_not_last_is_not_taken():
@@ -452,6 +562,49 @@ def test_a_ladder_stands_rung_by_rung_with_what_each_bought():
     assert columns[1] == "rung"
 
 
+def test_a_rung_is_held_against_the_one_right_before_it_and_more_is_better():
+    rungs = tuple(Rung(name=name, model="rnn", change="") for name in ("a", "b", "c", "d"))
+    nats = Metric(name="nats", place=("metric", "value"), label="nats")
+    broken = {"entry": "c", "heat": "recall", "error": "no", "unfair": []}
+    rows = [*standing("a", 2.5), *standing("b", 2.0), broken, *standing("d", 1.0)]
+    _, lines = tell.table(recall(rungs=rungs, metric=nats), rows)
+    assert [line[1:4] for line in lines[:3]] == [["a", "2.500", "–"], ["b", "2.000", "+0.500"], ["d", "1.000", "–"]]
+
+
+def test_a_table_speaks_of_all_seeds():
+    first, second = standing("a", 0.2, 0.4)
+    second |= {"tokens": 6_000, "flops": 5e9, "unfair": ["batch"]}
+    columns, (line,) = tell.table(recall(), [first, second])
+    found = dict(zip(columns, line, strict=True))
+    assert (found["tokens"], found["FLOPs"], found["unfair"]) == ("4.0 k", "4.0 G", "batch")
+
+
+def test_equals_share_a_rank():
+    _, lines = tell.table(recall(), standing("a", 0.5) + standing("b", 0.5) + standing("c", 0.1))
+    assert [line[:2] for line in lines] == [["1", "a"], ["1", "b"], ["3", "c"]]
+
+
+def test_small_errors_are_not_rounded_to_nothing():
+    mse = HEATS["adding"].metric
+    assert [mse.shown(value) for value in (0.0, 5.3e-5, 0.167)] == ["0.000", "5.30e-05", "0.167"]
+
+
+def test_guesses_are_told_by_the_measure_of_the_heat():
+    rows = standing("rnn", 0.15, chance=0.078, baselines={"always 1": 1 / 6})
+    notes = " ".join(tell.notes(HEATS["adding"], rows))
+    assert "squared error: always 1 0.167" in notes
+    assert "chance" not in notes
+
+
+def test_what_nobody_can_get_below_is_no_guess(tmp_path):
+    heat = replace(HEATS["ratings"], models=("dot",), steps=3)
+    terms = Terms(search=0, settings=OTHERS["ratings"] | {"noise": "0.25"})
+    (row,) = raced([heat], tmp_path, terms)
+    assert row["floor"] == 0.25
+    assert set(row["baselines"]) == {"mean", "biases"}
+    assert "Nobody can get below 0.250: that much is noise." in tell.notes(heat, [row])
+
+
 def test_it_says_where_counting_stands():
     heat = recall(metric=Metric(name="nats", place=("metric", "value"), label="nats"))
     counted = standing("ngram", 2.2, entries=5)
@@ -489,6 +642,14 @@ OTHERS = {
 
 
 @pytest.mark.slow
+def test_a_picture_does_not_grow_with_its_caption(tmp_path):
+    heat = replace(HEATS["captions"], models=("attend",))
+    (row,) = raced([heat], tmp_path, Terms(search=0, budget=2, settings=OTHERS["captions"]))
+    assert len({cost["state_bytes"] for cost in row["costs"]}) == 1
+    assert {*row["sample"][0]} == {"source", "reference", "output", "right"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("task", OTHERS)
 def test_a_race_of_any_task_leaves_rows_with_its_metric(tmp_path, task):
     heat = HEATS[task]
@@ -523,13 +684,22 @@ def test_the_command_prints_the_table_the_winner_and_where_all_is(tmp_path):
     assert page.is_file()
 
 
+@pytest.mark.parametrize("flag", [[], ["--json"]])
+def test_a_race_that_nobody_finished_has_failed(tmp_path, flag):
+    words = ["race", "recall", "--models", "transformer", "--budget", "2", "--params", "40", "--search", "0"]
+    words += ["--jobs", "1", "--device", "cpu", "--out", str(tmp_path / "race"), *flag]
+    done = CliRunner().invoke(app, words)
+    assert "expected an entry that finishes, found that all 1 failed; params: expected" in str(done.exception)
+    assert (tmp_path / "race" / "report.html").is_file()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["race", "recal"], "did you mean 'recall'"),
         (["race", "--ladder", "attentoin"], "did you mean 'attention'"),
         (["race", "text", "--ladder", "state"], "a ladder names its own"),
-        (["race", "recall", "--models", "ngram"], "expected a model out of"),
+        (["race", "recall", "--models", "ngram"], "(or a layer that RECOLLECT_LAYERS names) out of ar,"),
         (["report", "nowhere"], "expected the folder of a race"),
     ],
 )

@@ -73,11 +73,14 @@ def test_the_layouts_of_movielens_are_read(tmp_path, separator, header, packed):
         ("1\t2\t3\n1\t2\n", r"expected 3 cells with '\\t' between, found '1\\t2' in line 2 of .*u.data"),
         ("1 2 3\n", "tabs, '::' or commas between, found '1 2 3' in line 1"),
         ("1\t2\t3\n1\t2\tgood\n", "expected a number in cell 3, found 'good' in line 2"),
+        ("1\t2\t3\n1\t2\t1e39\n", "expected a number in cell 3, found '1e39' in line 2"),
         ("1\t2\t3\n1\t2\tnan\n", "expected a number in cell 3, found 'nan' in line 2"),
         ("1\t2\t3\n\t2\t4\n", r"expected 3 cells .* in line 2"),
         ("1\t2\t3\n", "expected ratings for the .* part, found none"),
+        ("1,2,3\n" + "9" * 200_000 + ",2,3\n", "expected cells of a table, found others in line 2"),
         ("", "found an empty file"),
     ],
+    ids=lambda value: value[:24],
 )
 def test_what_is_no_rating_is_refused_with_file_and_line(tmp_path, content, message):
     (tmp_path / "u.data").write_text(content)
@@ -86,9 +89,38 @@ def test_what_is_no_rating_is_refused_with_file_and_line(tmp_path, content, mess
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [
+        ("User-ID;ISBN;Book-Rating", '"{u}";"{i}";"{r}"'),
+        ("user_id,item_id,timestamp,rating", "{u},{i},88125094,{r}"),
+        ("rating,movieId,userId", '{r},"{i}",{u}'),
+    ],
+    ids=["quotes and semicolons", "a time before the rating", "another order"],
+)
+def test_a_header_says_which_column_is_which(tmp_path, header, line):
+    (tmp_path / "u.data").write_text("\n".join(LINES))
+    cells = [one.split("\t") for one in LINES]
+    rows = [line.format(u=user, i=item, r=rating) for user, item, rating, _ in cells]
+    (tmp_path / "other.csv").write_text("\n".join([header, *rows]))
+    assert sets.load(tmp_path / "other.csv").fingerprint == sets.load(tmp_path / "u.data").fingerprint
+    (tmp_path / "other.csv").write_text(header + "\n" + rows[0] + "\n" + rows[1].replace(cells[1][2], "good"))
+    with pytest.raises(DataError, match=r"expected a number in cell \d, found .*good.* in line 3"):
+        sets.load(tmp_path / "other.csv")
+
+
+def test_what_stands_in_quotes_is_one_cell(tmp_path):
+    (tmp_path / "u.data").write_text("\n".join(LINES))
+    titles = "movieId,title,genres\n" + "\n".join(f'{i},"Film {i}, The (1995)",Comedy' for i in range(100, 110))
+    (tmp_path / "movies.csv").write_text(titles)
+    found = sets.load(tmp_path / "u.data", titles=tmp_path / "movies.csv")
+    assert found.kept.title(found.kept.items.index("104")) == "Film 104, The (1995)"
+
+
 def test_a_pair_that_comes_twice_is_on_one_side(tmp_path):
     (tmp_path / "u.data").write_text("\n".join(LINES + LINES))
     found = sets.load(tmp_path / "u.data", share=0.2)
+    assert found.notes == ["120 of 240 ratings are of a pair that was rated before; each counts"]
     pairs = [
         {(user, item) for user, item, _ in zip(*part, strict=True)} for part in (found.train, found.valid, found.test)
     ]
@@ -222,6 +254,13 @@ def test_recovery_sees_through_a_rotation_and_not_through_noise():
     nothing = models.recovery(torch.randn(300, 3, generator=draw), true)
     assert nothing.rotated < 0.1
     assert nothing.canonical < 0.3
+
+
+@pytest.mark.parametrize(("users", "items", "told"), [(3, 2, False), (60, 8, False), (60, 40, True)])
+def test_nothing_is_said_of_features_that_anything_could_fit(tmp_path, users, items, told):
+    settings = {"users": users, "items": items, "ratings": users * items, "dim": 8}
+    found = JOB.train(configure(data=("generated",), **settings), str(tmp_path / "run"))
+    assert ("item_recovery" in found) == told
 
 
 def test_axes_are_the_same_however_the_vectors_are_turned():

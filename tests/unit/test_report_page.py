@@ -346,6 +346,11 @@ def test_every_kind_of_chart_becomes_a_file(tmp_path, ending):
                 assert one["title"] in "".join(ElementTree.parse(path).getroot().itertext())
 
 
+def test_a_figure_in_no_folder_is_refused_before_anything_is_computed(tmp_path):
+    with pytest.raises(figure.FigureError, match=r"expected a folder for the figure, found no .*none; make it first"):
+        figure.check_path(str(tmp_path / "none" / "a.png"))
+
+
 def test_a_figure_without_a_known_ending_is_refused(tmp_path):
     with pytest.raises(figure.FigureError, match="expected a figure that ends in"):
         chart.draw(LINES, str(tmp_path / "a.gif"))
@@ -412,6 +417,18 @@ def test_a_lead_is_told_with_whether_it_is_more_than_luck():
     assert told() == "No entry finished, so nobody won."
 
 
+def test_what_is_counted_needs_no_second_seed():
+    def answer(**values):
+        rows = [made.row("recall", model, seed, v) for model, vs in values.items() for seed, v in enumerate(vs)]
+        rows = [row | {"entries": 900 if row["model"] == "ngram" else None} for row in rows]
+        return race.heats(made.race(made.heat()), rows)[0].told()
+
+    assert "more than the spread over seeds" in answer(ngram=[0.9], rnn=[0.5, 0.6])
+    assert "within the spread over seeds" in answer(rnn=[0.95, 0.7], ngram=[0.8])
+    assert "One seed shows no spread" in answer(ngram=[0.9], rnn=[0.5])
+    assert answer(ngram=[0.9]).endswith("What is counted is the same with every seed.")
+
+
 def test_the_terminal_is_told_what_the_page_says(tmp_path):
     folder = made.save(tmp_path / "race", *made.full())
     text = " ".join(Outline(race.render(*made.full())).text.replace("\u00a0", " ").split())
@@ -425,6 +442,13 @@ def test_the_terminal_is_told_what_the_page_says(tmp_path):
 def test_where_less_is_better_the_least_wins():
     answer = race.heats(made.race(made.text_heat()), made.text_rows())[0].answer()
     assert "<strong>ngram</strong> won: nats per token 1.710, ahead of transformer (1.830) by 0.120" in answer
+
+
+def test_a_small_error_is_not_rounded_away():
+    heat = made.text_heat()
+    rows = [made.row(heat["name"], model, 0, v) for model, v in (("tcn", 5.3e-5), ("gru", 1.8e-4), ("rnn", 0.167))]
+    told = race.heats(made.race(heat), rows)[0].told()
+    assert "tcn won: nats per token 0.000053, ahead of gru (0.000180) by 0.000127" in told
 
 
 def test_models_that_do_no_better_than_a_guess_are_named():
@@ -471,6 +495,22 @@ def test_a_gain_counts_a_fall_as_better_where_less_is():
     assert standing.gain(before, standing.Entry("c"), "lower") is None
 
 
+def test_a_gain_on_what_is_counted_is_told_by_every_seed():
+    counted, trained = standing.Entry("ngram"), standing.Entry("mlp")
+    counted.rows = [{"seed": 0, "metric": {"value": 2.0}, "entries": 9}]
+    trained.rows = [{"seed": s, "metric": {"value": v}, "entries": None} for s, v in enumerate((2.5, 3.0))]
+    found = standing.gain(counted, trained, "lower")
+    assert (found.mean, found.low, found.high, found.seeds) == (-0.75, -1.0, -0.5, 2)
+    assert found.verdict == "worse with every seed"
+    assert standing.gain(trained, counted, "lower").seeds == 2
+
+
+def test_equals_share_a_place():
+    rows = [made.row("recall", model, 0, v) for model, v in (("rnn", 0.5), ("lstm", 0.5), ("gru", 0.2))]
+    heat = race.heats(made.race(made.heat()), rows)[0]
+    assert re.findall(r'<th[^>]*scope="row"[^>]*>(\d)</th>', heat.table()) == ["1", "1", "3"]
+
+
 def test_averaging_over_positions_keeps_the_mean():
     values = [(float(i % 7), 0.0, 1.0) for i in range(1000)]
     found = standing.binned(values, 32)
@@ -501,6 +541,35 @@ def test_no_text_of_a_row_becomes_a_part_of_the_page():
     assert "deux <script>alert(1)" in text
     assert "你好" in text
     assert "return\ufffd\ufffd <&>" in text
+
+
+def test_what_a_model_was_given_is_shown_once():
+    row = made.row("recall", "rnn", 0, 0.5) | {"sample": {"prompt": "Once upon", "text": "Once upon a time"}}
+    assert "Once upon a time" in rendered([row]).text
+    assert rendered([row]).text.count("Once upon") == 1
+
+
+def test_an_answer_is_right_by_any_of_its_references():
+    one = {"source": "picture 1", "reference": "a red ring", "output": "one red ring"}
+    row = made.row("recall", "rnn", 0, 0.5)
+    assert "✓" not in rendered([row | {"sample": [one]}]).text
+    assert "✓" in rendered([row | {"sample": [one | {"right": True}]}]).text
+
+
+def test_a_page_of_one_model_says_so():
+    rungs = [made.row("state", "rnn", 0, 0.5, rung=name) for name in ("RNN", "TTT")]
+    assert (
+        "One model that remembers a sequence, in 2 forms on the same data" in rendered(rungs, made.ladder_heat()).text
+    )
+    assert "One model that remembers a sequence." in rendered(made.recall_rows(("rnn",), seeds=1)).text
+
+
+def test_sizes_are_not_called_equal_where_they_differ():
+    heat = made.heat()
+    assert "size: about as many parameters" in rendered(None, heat).text
+    text = rendered(None, heat | {"terms": heat["terms"] | {"params": None}}).text
+    assert "about as many parameters" not in text
+    assert "training ends after the same number for all" in text
 
 
 def test_a_word_is_explained_where_it_first_stands_and_only_there():
@@ -581,6 +650,28 @@ def test_a_folder_that_holds_no_race_is_named(tmp_path):
     (tmp_path / "race.json").write_text("{")
     with pytest.raises(ValueError, match=r"race.json: expected JSON"):
         race.write(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("race.json", b"[]", "race.json: expected what a race was asked"),
+        ("race.json", b"{}", "race.json: expected what a race was asked"),
+        ("race.json", b'{"heats": [1]}', "race.json: expected what a race was asked"),
+        ("race.json", b"\xff\xfe", "race.json: expected JSON, found none"),
+        ("results.jsonl", b"5\n", "results.jsonl, line 1: expected a JSON object, found none"),
+        ("results.jsonl", b"\xff\n", "results.jsonl, line 1: expected a JSON object, found none"),
+    ],
+)
+def test_a_damaged_race_is_told_in_one_line(tmp_path, name, content, message):
+    made.save(tmp_path, made.race(made.heat()), [])
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        race.write(tmp_path)
+
+
+def test_a_row_that_says_almost_nothing_leaves_the_page_standing():
+    assert "No entry finished" in rendered([{"heat": "recall"}]).text
 
 
 def test_the_main_picture_stands_alone(tmp_path):

@@ -6,7 +6,7 @@ import math
 import os
 import subprocess
 import sys
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from recollect.core.contract import ContractError
 from recollect.data import series as data
 from recollect.data.scaler import Scaler, season
 from recollect.data.series import Series
-from recollect.data.series_gaps import close_gaps, trim
+from recollect.data.series_gaps import bridged, close_gaps, trim
 from recollect.data.series_sources import noisy_sine, open_table
 from recollect.data.series_table import read_table
 from recollect.data.text import DataError
@@ -70,14 +70,34 @@ def hourly(rows=300, columns=("a", "b"), missing=()):
         'date,"a",b\n"2024-01-01", 1.5 ,2\n2024-01-02,"2.5",3',
         "date;a;b\n01.01.2024;1.5;2\n02.01.2024;2.5;3\n",
         "date,a,b\n2024/01/01,1.5,2e0\n2024/01/02,+2.5,.3e1\n",
+        "date|a|b\n2024-01-01|1,5|2\n2024-01-02|2,5|3\n",
+        "a,b,when\n1.5,2,2024-01-01\n2.5,3,2024-01-02\n",
+        "date,a,b,\n2024-01-01,1.5,2,\n2024-01-02,2.5,3,\n",
+        ",date,a,b\n0,2024-01-01,1.5,2\n1,2024-01-02,2.5,3\n",
     ],
-    ids=["plain", "mark and crlf", "decimal comma", "tabs", "quotes", "dotted dates", "slashes"],
+    ids=[
+        *("plain", "mark and crlf", "decimal comma", "tabs", "quotes", "dotted dates", "slashes", "bars"),
+        *("time last", "trailing separators", "row numbers"),
+    ],
 )
 def test_a_table_is_read_however_it_is_written(tmp_path, text):
     found = read_table(write(tmp_path, text))
     assert found.columns == ("a", "b")
     assert found.values.tolist() == [[1.5, 2], [2.5, 3]]
-    assert len(found.times.after(2)) == 2
+    assert "2024" in found.times.after(2)[0]
+
+
+def test_a_column_without_a_name_is_read_where_it_is_asked_for_or_alone(tmp_path):
+    path = write(tmp_path, "date,,a\n2024-01-01,1,2\n2024-01-02,3,4\n")
+    assert read_table(path).columns == ("a",)
+    assert read_table(path, target=["column 2"]).values.tolist() == [[1], [3]]
+    assert read_table(write(tmp_path, "date,\n2024-01-01,1\n2024-01-02,3\n")).values.tolist() == [[1], [3]]
+
+
+def test_digits_in_another_column_than_the_first_are_numbers_even_where_they_could_be_a_date(tmp_path):
+    found = read_table(write(tmp_path, "a,b\n1,20240101\n2,20240102\n"))
+    assert found.columns == ("a", "b")
+    assert found.times.after(1) == ["2"]
 
 
 def test_a_packed_table_is_read_as_a_plain_one(tmp_path):
@@ -119,7 +139,24 @@ def test_what_says_that_a_number_is_missing_is_understood(tmp_path, text):
         (["2024-01-01T22:00:00+02:00", "2024-01-01T23:00:00+02:00"], ["2024-01-02T00:00:00+02:00"]),
         (["1999", "2000", "2001"], ["2002", "2003"]),
         (["0.1", "0.2", "0.3"], ["0.4", "0.5"]),
-        (["20240228", "20240229"], ["2024-03-01"]),
+        (["20240228", "20240229"], ["20240301"]),
+        (["20240228T0600", "20240229T0600"], ["20240301T0600"]),
+        (["20240228T060000+0200", "20240229T060000+0200"], ["20240301T060000+0200"]),
+        (["2024-01-01T22:00:00Z", "2024-01-01T23:00:00Z"], ["2024-01-02T00:00:00Z"]),
+        (["2024-01-01 00:00:00.500", "2024-01-01 00:00:00.750"], ["2024-01-01 00:00:01.000"]),
+        (["2024-01-31", "2024-02-29"], ["2024-03-31", "2024-04-30"]),  # the last of the month, not the 29th
+        (["2024-04-30", "2024-05-31", "2024-06-30"], ["2024-07-31", "2024-08-31"]),
+        (["2024-01-30", "2024-02-29", "2024-03-30"], ["2024-04-30", "2024-05-30", "2024-06-30", "2024-07-30"]),
+        (["2024-01-01", "2024-02-01", "2024-04-01", "2024-05-01"], ["2024-06-01", "2024-07-01"]),  # one month lacks
+        (["2021-01-01", "2022-01-01", "2023-01-01"], ["2024-01-01", "2025-01-01"]),  # over a leap day
+        (["2024-02-01", "2024-02-29", "2024-03-28"], ["2024-04-25"]),  # four weeks are no month
+        (
+            ["2024-03-07", "2024-03-08", "2024-03-11", "2024-03-12"],
+            ["2024-03-13", "2024-03-14", "2024-03-15", "2024-03-18"],
+        ),
+        (["2024-03-07", "2024-03-08", "2024-03-09"], ["2024-03-10"]),  # a Saturday is among them
+        (["2024-03-08", "2024-03-11", "2024-03-12", "2024-03-14", "2024-03-15"], ["2024-03-18"]),  # a holiday
+        (["2024-03-05", "2024-03-08", "2024-03-11", "2024-03-14"], ["2024-03-17"]),  # every three days
         (["31.12.2023 23:00", "01.01.2024 00:00"], ["01.01.2024 01:00"]),
         (["1/11/2024", "1/12/2024", "1/13/2024"], ["01/14/2024"]),  # the last one shows that the month comes first
         (["11/01/2024", "12/01/2024", "13/01/2024"], ["14/01/2024"]),
@@ -129,6 +166,16 @@ def test_what_says_that_a_number_is_missing_is_understood(tmp_path, text):
 def test_times_go_on_as_they_came(tmp_path, times, after):
     text = "time,x\n" + "".join(f"{time},{i}\n" for i, time in enumerate(times))
     assert read_table(write(tmp_path, text)).times.after(len(after)) == after
+
+
+def test_weekends_are_no_gaps_in_a_table_of_weekdays_and_holidays_are(tmp_path):
+    days = [date(2024, 3, 4) + timedelta(days=n) for n in range(40)]
+    weekdays = [day for day in days if day.weekday() < 5]
+    rows = [f"{day},{n % 5}\n" for n, day in enumerate(weekdays)]
+    assert data.load(write(tmp_path, "date,x\n" + "".join(rows)), even=True).notes == []
+    del rows[10]
+    (note,) = data.load(write(tmp_path, "date,x\n" + "".join(rows))).notes
+    assert "1 steps of another length than 1 weekday, the first before row 12" in note
 
 
 def test_times_that_may_have_the_day_or_the_month_first_are_refused(tmp_path):
@@ -167,6 +214,7 @@ def test_the_end_of_the_calendar_is_a_line(tmp_path):
         ("date,x\n2024-01-02,1\nsoon,2\n", "row 3, column 'date': expected a time like '2024-01-02'"),
         ("date,x\n2024-01-02,1\n2024-02-30,2\n", "row 3, column 'date': expected a time like"),
         ("date,x\n2024-01-02,1\n,2\n", "row 3, column 'date': expected a time like"),
+        ("date,x\n01-02-2024,1\n", r"row 2, column 'date': expected a time \(2016-07-01.*, found '01-02-2024'"),
         ("date,x\n2024-01-01T00:00,1\n2024-01-02T00:00+01:00,2\n", "row 3, .* all with a zone or all without"),
         ("date\n2024-01-01\n2024-01-02\n", "a column of numbers beside the time column 'date'"),
         ('a,b\n1,2\n"3,4\n', "row 3: expected 2 columns"),
@@ -188,10 +236,12 @@ def test_rows_are_counted_as_an_editor_counts_them(tmp_path):
 
 def test_a_column_that_is_not_there_is_refused_with_a_suggestion(tmp_path):
     path = write(tmp_path, "date,load,price\n2024-01-01,1,2\n")
-    with pytest.raises(DataError, match="--target .* found 'laod'; did you mean 'load'"):
+    with pytest.raises(DataError, match="a column 'laod', found date, load, price; did you mean 'load'"):
         read_table(path, target=["laod"])
-    with pytest.raises(DataError, match="--time .*found 'dat'; did you mean 'date'"):
+    with pytest.raises(DataError, match="a column 'dat', found .*; did you mean 'date'"):
         read_table(path, time="dat")
+    with pytest.raises(DataError, match="each --target once, found 'load' twice"):
+        read_table(path, target=["load", "price", "load"])
     with pytest.raises(DataError, match="other columns than the time column"):
         read_table(path, target=["date"])
 
@@ -245,6 +295,18 @@ def test_uneven_steps_are_noted_or_refused(tmp_path):
     assert found.times.after(2) == ["13", "14"]
     with pytest.raises(DataError, match="expected even time steps, found 2 steps"):
         data.load(path, even=True)
+
+
+def test_what_is_masked_does_not_count_in_the_scale(tmp_path):
+    """b climbs by 1 with each row, where it was measured."""
+    rows = [f"{t % 5},{'' if 10 <= t < 20 else t}\n" for t in range(40)]
+    found = data.load(write(tmp_path, "a,b\n" + "".join(rows)), fill="mask", period=1).scaler
+    measured = np.array([*range(10), *range(20, 28)])
+    assert found.mean[1] == pytest.approx(measured.mean())
+    assert found.deviation[1] == pytest.approx(measured.std())
+    assert found.naive[1] * found.deviation[1] == pytest.approx(1)
+    late = "a,b\n" + "".join(f"{t},{'' if 0 < t < 35 else t}\n" for t in range(40))
+    assert data.load(write(tmp_path, late), fill="mask").scaler.mean[1] == 0
 
 
 def test_a_constant_column_keeps_its_scale_with_a_note(tmp_path):
@@ -468,6 +530,14 @@ def test_the_baselines_by_hand():
     assert task.baselines("test") == {name: found["mse"] for name, found in rivals.items()}
 
 
+def test_the_last_season_is_repeated_from_where_there_is_one_however_windows_are_batched():
+    values = np.random.default_rng(0).normal(size=24)
+    windows = [4, 6, 7, 12]  # the first has seen no whole season of 5 yet
+    said = of(values, lookback=4, horizon=7, period=5)._seasonal(windows, values[:, None])
+    expected = [[values[t - 1]] * 7 if t < 5 else [values[t - 5 + h % 5] for h in range(7)] for t in windows]
+    assert np.allclose(said[..., 0].numpy(), expected)
+
+
 def test_the_coverage_of_a_known_gaussian_is_its_own():
     values = np.random.default_rng(0).normal(size=4000)
     task = of(values, lookback=1, horizon=1)
@@ -512,6 +582,26 @@ def test_residual_intervals_hold_their_share_of_what_they_were_measured_on():
     found = task.evaluate(model, "valid")
     assert found["coverage"] == pytest.approx(0.7, abs=0.01)
     assert found["level"] == 0.7
+
+
+@pytest.mark.parametrize("channels", ["independent", "joint"])
+def test_what_was_not_measured_is_not_solved_for(channels):
+    """Two series that double; where nothing was measured stands something else."""
+    t = np.arange(24) % 6
+    values = np.stack([2.0**t, 3 * 2.0**t], axis=1)
+    seen = np.ones(values.shape, dtype=bool)
+    for row in (3, 10, 17):
+        values[row, 1], seen[row, 1] = 999, False
+    task = of(values, lookback=1, horizon=1, seen=seen, splits=dict.fromkeys(("train", "valid", "test"), (0, 24)))
+    task.origins = lambda split: [o for o in range(1, 24) if t[o] and o - 1 not in (3, 10, 17)]
+    settings = {"name": "ar", "lookback": 1, "horizon": 1, "series": 2, "channels": channels, "normalise": "none"}
+    model = JOB.build(settings, task.series.scaler).eval()
+    task.solve(model)
+    assert model(torch.tensor([[[5.0, 15.0]]])).flatten().tolist() == pytest.approx([10, 30], abs=1e-3)
+    blind = of(values, lookback=1, horizon=2, seen=seen & (np.arange(24) % 2 == 0)[:, None])
+    assert "linear" not in blind.rivals("test")
+    with pytest.raises(DataError, match="every value of their horizon measured, found none; set fit=steps"):
+        blind.solve(model)
 
 
 def test_k_steps_ahead_errors_accumulate_as_they_must():
@@ -650,7 +740,7 @@ def test_all_of_another_file_is_measured_on_the_scale_of_the_run(table, tmp_path
     found = JOB.measure(out, split="test", data=[other])
     assert found["figures"]["windows"] == 50 - 12 - 4 + 1
     swapped = write(tmp_path, hourly(rows=50, columns=("b", "c")), "swapped.csv")
-    with pytest.raises(DataError, match="found 'a'"):
+    with pytest.raises(DataError, match="expected a column 'a', found date, b, c"):
         JOB.measure(out, split="test", data=[swapped])
 
 
@@ -789,6 +879,21 @@ def test_the_curve_of_a_run_has_every_power_of_four(solved):
 # ------------------------------------------------------------------------------------------------ figures and recipes
 
 
+def test_gaps_are_drawn_from_what_was_measured_before_to_what_was_after_and_apart(tmp_path):
+    text = "t,x\n" + "".join(f"{t},{'' if t in (2, 3, 6, 9) else t}\n" for t in range(10))
+    table = read_table(write(tmp_path, text), time="t")
+    filled = [(str(t), "x", t + 0.5, t - 1.0, t + 2.0, "interpolated") for t in (2, 3, 6, 9)]
+    rows = list(bridged(table, filled))
+    assert [row[0] for row in rows] == ["1", "2", "3", "4", "4", "5", "6", "7", "7", "8", "9"]
+    assert rows[0] == ("1", "x", 1.0, 1.0, 1.0)
+    assert rows[1] == ("2", "x", 2.5, 1.0, 4.0)
+    assert [math.isnan(row[2]) for row in rows].count(True) == 2
+    assert math.isnan(rows[4][2])
+    assert math.isnan(rows[8][3])
+    path = tmp_path / "gaps.svg"
+    assert plot(history(table), rows, path, "number") == []
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_a_forecast_is_drawn(solved, table, tmp_path, suffix):
     path = tmp_path / f"figure.{suffix}"
@@ -851,3 +956,41 @@ def test_there_are_recipes():
 )
 def test_times_stand_on_the_axis_as_they_are_written(texts, style, expected):
     assert series_figure._places(texts, style) == expected
+
+
+def test_errors_of_any_size_can_be_told_apart_in_the_table(tmp_path):
+    """In the units of the data they may be tiny or huge."""
+    for size, name in ((1e-9, "tiny"), (1e9, "huge")):
+        rows = "".join(f"{size * (math.sin(t) + t % 3)!r}\n" for t in range(200))
+        JOB.train(configure(write(tmp_path, "a\n" + rows, f"{name}.csv"), "ar"), str(tmp_path / name))
+        found = JOB.measure(str(tmp_path / name), split="test")
+        columns, table, _ = JOB.table(found)
+        for column in ("mse_raw", "mae_raw"):
+            cell = table[-1][columns.index(column)]
+            assert float(cell) == pytest.approx(found["figures"][column], rel=1e-3)
+            assert len(cell) < 12
+
+
+@pytest.mark.parametrize("model", [name for name in JOB.models if name not in JOB.unsized])
+def test_every_model_has_the_size_asked_for_on_two_columns(model, tmp_path):
+    path = write(tmp_path, "a,b\n" + "".join(f"{math.sin(t)},{t % 5}\n" for t in range(200)))
+    JOB.train(configure(path, model, steps=1), str(tmp_path / "run"), params=5_000)
+    found = JOB.load(str(tmp_path / "run")).model
+    assert found.config.series == 2
+    assert sum(p.numel() for p in found.parameters()) == pytest.approx(5_000, rel=0.15)
+
+
+def test_the_interval_of_one_point_ahead_is_seen(tmp_path, monkeypatch):
+    """A band over one point has no width."""
+    drawn = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure.axes[0]))
+    past = [(str(t), "x", float(t)) for t in range(5)]
+    plot(past, [("5", "x", 5.0, 4.0, 7.0)], tmp_path / "figure.png")
+    plot(past, [("5", "x", 5.0, 4.0, 7.0), ("6", "x", 6.0, 4.0, 8.0)], tmp_path / "figure.png")
+    plot(past, [("5", "x", 5.0, None, None)], tmp_path / "figure.png")
+    lines = [{line.get_label(): line.get_xydata().tolist() for line in panel.lines} for panel in drawn]
+    assert lines[0]["interval"] == [[5, 4], [5, 7]]
+    assert lines[0]["forecast"] == [[5, 5]]
+    assert [len(panel.collections) for panel in drawn] == [0, 1, 0]
+    assert "interval" not in lines[1]
+    assert "interval" not in lines[2]

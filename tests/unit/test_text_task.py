@@ -178,14 +178,17 @@ def test_only_the_first_tokens_are_measured_where_that_is_asked_and_the_rule_say
     assert found["tokens"] == 14
     assert "of the first 15 tokens" in found["rule"]
     assert found["bits_per_byte"] == pytest.approx(sum(range(1, 15)) / math.log(2) / 15)
+    short = numbered(40, 4, eval_tokens=1000).evaluate(Echo(), "valid", rule)
+    assert short["tokens"] == 39
+    assert "of the first" not in short["rule"], "there are no others"
 
 
 @every_rule
 def test_a_figure_comes_with_its_rule(rule):
     task = numbered(40, 6, eval_rule=rule)
     found = task.evaluate(Echo(), "valid")
-    assert found["rule"] == task.describe(rule)
-    assert len({task.describe(other) for other in RULES}) == 3
+    assert found["rule"] == task.describe(rule, "valid")
+    assert len({task.describe(other, "valid") for other in RULES}) == 3
     assert ("by_position" in found) == (rule == "windows")
 
 

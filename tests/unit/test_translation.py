@@ -7,6 +7,7 @@ import re
 import sys
 from dataclasses import fields, replace
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ from recollect.data.text import DataError
 from recollect.decode import beam, translate
 from recollect.measure.alignment import align
 from recollect.models import seq2seq
+from recollect.race.heat import accepted
+from recollect.race.heats import HEATS
 from recollect.tasks import bleu, translation
 from recollect.train import checkpoint, jobs
 from recollect.train.folder import RunError, RunFolder
@@ -958,6 +961,11 @@ def test_n_best_lists_are_numbered_and_sorted(command, run):
     assert [rows[0][2], rows[3][2]] == [best[0], best[2]]
 
 
+def test_a_longer_n_best_list_widens_the_beam(command, run):
+    done = command("translate", run, "--nbest", 9, stdin=b"the cat\n")
+    assert len(done.out.splitlines()) == 9
+
+
 def test_json_is_one_object_a_line(command, run):
     done = command("translate", run, "--json", "--nbest", 2, stdin="the cat\n\né\n".encode())
     rows = [json.loads(line) for line in done.out.splitlines()]
@@ -1017,6 +1025,8 @@ def test_draws_are_repeated_by_their_seed(command, run):
         (["--nbest", 9, "--beam", 3], ["expected nbest of at most beam (3), found 9"]),
         (["--beam", 0], ["expected beam to be a whole number of at least 1, found 0"]),
         (["--beam", 2, "--temperature", 1], ["expected beam 1 with a temperature, found 2"]),
+        (["--nbest", 2, "--temperature", 1], ["expected nbest 1 with a temperature, found 2", "another seed"]),
+        (["--temperature", 0], ["expected temperature above 0, found 0.0", "leave it out and set beam 1"]),
         (["--top-k", 3], ["expected a temperature with top_k"]),
         (["--alignment", "map.gif"], ["map.gif: expected a figure that ends in .png, .svg, .pdf"]),
         (["--alignment-text", "no/such/folder/a.txt"], ["no/such/folder/a.txt"]),
@@ -1065,6 +1075,15 @@ def test_a_run_is_trained_measured_and_verified_by_its_commands(command, files, 
     refused(command("eval", out, "--rule", "sliding", "--device", "cpu"), "--rule: expected a task with several rules")
 
 
+def test_the_cell_has_a_flag(command, files, tmp_path):
+    flags = ["--data", files[0], "--valid", files[1], "--tokenizer", "words", "--model", "fixed", "--device", "cpu"]
+    size = ["--width", 8, "--steps", 1, "--set", "batch=40"]
+    assert command("train", "translation", *flags, *size, "--cell", "lstm", "--out", tmp_path / "run").code == 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["model"]["cell"] == "lstm"
+    other = command("train", "translation", *flags, *size, "--cell", "mlp", "--out", tmp_path / "other")
+    refused(other, "cell: expected one of gru, lstm, rnn, found 'mlp'")
+
+
 def test_what_came_before_a_line_that_cannot_be_read_is_translated(data):
     def lines():
         yield from ["a b", "c"]
@@ -1076,3 +1095,42 @@ def test_what_came_before_a_line_that_cannot_be_read_is_translated(data):
     assert [next(found)[0], next(found)[0]] == ["a b", "c"]
     with pytest.raises(ValueError, match="line 3"):
         next(found)
+
+
+@pytest.mark.parametrize("task", ["translation", "captions"])
+@pytest.mark.parametrize("model", ["conv", "transformer"])
+def test_a_model_without_cells_refuses_one(task, model):
+    with pytest.raises(SettingError, match=f"cell: expected it with fixed, context, attend, found it with {model}"):
+        jobs.named(task).configure({"cell": "gru"}, model=model)
+    jobs.named(task).configure({"cell": "gru"}, model="attend")
+
+
+def test_a_race_gives_cells_to_those_that_have_them():
+    heat = HEATS["translation"]
+    assert accepted(heat, "attend", {"cell": "lstm"}) == {"cell": "lstm"}
+    assert accepted(heat, "transformer", {"cell": "lstm"}) == {}
+
+
+def test_the_columns_of_a_table_are_a_setting(command, files, tmp_path):
+    """Source and target need not be the first two."""
+    for path in map(Path, files):
+        rows = [line.split("\t") for line in path.read_text().splitlines()]
+        path.write_text("".join(f"{source}\tnothing\t{target}\n" for source, target in rows))
+    flags = ["--data", files[0], "--valid", files[1], "--tokenizer", "words", "--pair", "en-fr", "--device", "cpu"]
+    size = ["--width", 8, "--steps", 1, "--set", "batch=40"]
+    done = command("train", "translation", *flags, *size, "--set", "columns=1,3", "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    used = JOB.load(str(tmp_path / "run"))
+    assert used.run.data.columns == (1, 3)
+    assert JOB.read(used.run.data, None, used.kept).valid.target_of(0).tolist() == (
+        used.kept[1].encode(VALID[0][1]).tolist()
+    )
+    assert JOB.measure(str(tmp_path / "run"), split="valid", data=[str(files[0])])["forced"]
+    for text, message in (
+        ("1", "expected two columns counted from 1, such as 1,3, found (1,)"),
+        ("0,1", "expected two columns counted from 1, such as 1,3, found (0, 1)"),
+        ("a,b", "columns: expected a number such as 500, 10k or 1M, found 'a'"),
+        ("1,4", "expected text in columns 1 and 4"),
+    ):
+        other = command("train", "translation", *flags, *size, "--set", f"columns={text}", "--out", tmp_path / "other")
+        refused(other, message)

@@ -24,11 +24,12 @@ def main() -> None:
     try:
         app()
     except Exception as error:
+        told = isinstance(error, ValueError | OSError)
         # Ctrl-C amid an import may surface as whatever error the half-made module gives.
-        if stopped:
+        if stopped and not told:
             sys.exit(130)
-        if not isinstance(error, ValueError | OSError):
+        if not told:
             raise
         # Our own errors are ValueErrors told in one line; an OSError names its file.
         print(f"recollect: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(130 if stopped else 1)

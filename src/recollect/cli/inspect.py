@@ -1,5 +1,6 @@
 """The instruments."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -53,6 +54,8 @@ def inspect(
         initial=initial, by=by, draws=draws, layer=layer, head=head, at=at, change=change, lengths=lengths, tries=tries,
         item=item, count=count,
     )  # fmt: skip
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
     if json:
         print_json({"run": run, "instrument": what} | found.to_json())
     else:

@@ -1,5 +1,6 @@
 """The commands that make a run and measure it."""
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -40,8 +41,10 @@ def train(
     horizon: Annotated[int | None, typer.Option(help="Of series: points ahead.")] = None,
     vocab: Annotated[str | None, typer.Option(help="Vocabulary size, for words and bpe.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="A name out of the lineage; for text also ngram and mixture.")
+        str | None,
+        typer.Option(help="A name out of the lineage (for text also ngram, mixture), or one of RECOLLECT_LAYERS."),
     ] = None,
+    cell: Annotated[str | None, typer.Option(help="Of translation and captions: rnn, gru or lstm.")] = None,
     width: Annotated[int | None, typer.Option(help="Width of the layers.")] = None,
     layers: Annotated[int | None, typer.Option(help="How many layers.")] = None,
     params: Annotated[str | None, typer.Option(help="Solve the width for so many parameters, such as 1M.")] = None,
@@ -91,6 +94,7 @@ def train(
     given = {
         "width": width, "layers": layers, "steps": steps, "tokens": tokens, "seconds": seconds, "batch": batch,
         "context": window, "lr": lr, "seed": seed, "vocab": vocab, "lookback": lookback, "horizon": horizon,
+        "cell": cell,
     }  # fmt: skip
     flags = {name: str(value) for name, value in given.items() if value is not None}
     texts = cooked.settings | flags | edge.split(settings or [])
@@ -143,6 +147,8 @@ def evaluate(
     job = jobs.job_of(run)
     options: dict[str, Any] = {} if rule is None else {"rules": job.rules(rule)}
     found = job.measure(run, split=split, data=data or (), device=device_of(device), data_dir=data_dir, **options)
+    if "changed" in found:
+        print(f"note: {found['changed']}", file=sys.stderr)
     if json:
         print_json(found)
         return

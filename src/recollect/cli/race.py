@@ -30,7 +30,9 @@ def race(
     search: Annotated[
         int | None, typer.Option(help="Learning rates to try for each (default: committed ones, else 3).")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Entries at a time, a core each (default: every core).")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Entries at a time, a core each (default: every core).")
+    ] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     out: Annotated[str | None, typer.Option(help="Where all goes; a stopped race goes on from there.")] = None,
@@ -85,11 +87,20 @@ def race(
     report = page.write(place)
     if json:
         print_json(rows)
+        _refuse_nothing(rows)
         return
     won = page.verdicts(place)
     for heat in heats:
         _tell(terms.of(heat), [row for row in rows if row["heat"] == heat.name], equal, won[heat.name])
     print(f"every figure: {place / 'results.jsonl'}   the page: {report}")
+    _refuse_nothing(rows)
+
+
+def _refuse_nothing(rows: list[dict[str, Any]]) -> None:
+    """A race that nobody finished has failed, whatever it wrote."""
+    errors = [row["error"] for row in rows if "error" in row]
+    if rows and len(errors) == len(rows):
+        raise ValueError(f"race: expected an entry that finishes, found that all {len(rows)} failed; {errors[0]}")
 
 
 def _tell(heat: Any, rows: list[dict[str, Any]], equal: str, won: str) -> None:

@@ -79,7 +79,9 @@ def translate(
         raise ValueError("--layer and --head: expected --alignment or --alignment-text with them, found neither")
     used = JOB.load(run, device_of(device))
     source, target = used.kept
-    given = {"beam": 1 if beam is None and temperature is not None else beam, "length_penalty": length_penalty}
+    if beam is None:
+        beam = 1 if temperature is not None else max(used.run.task.beam, nbest)
+    given = {"beam": beam, "length_penalty": length_penalty}
     given |= {"coverage": coverage, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     search = used.run.task.search(nbest=nbest, **{name: value for name, value in given.items() if value is not None})
     live = sys.stdin.isatty()
@@ -199,6 +201,8 @@ def forecast(
     import csv
     from contextlib import nullcontext
 
+    from ..data.series import prepare
+    from ..data.series_gaps import bridged
     from ..report.drawing import figure
     from ..train import series
 
@@ -206,7 +210,14 @@ def forecast(
         figure.check_path(plot)
     used = series.JOB.load(run, device_of(device))
     table = series.open_file(used, file, data_dir)
-    rows = list(series.fill(used, table) if fill else series.forecast(used, table, horizon))
+    if fill:
+        rows = list(series.fill(used, table))
+        notes = [] if rows else [f"{file}: no gap to fill"]
+    else:
+        rows = list(series.forecast(used, table, horizon))
+        notes = prepare(table, "linear")[2]
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
     with open(out, "w", newline="", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
         if json:
             print_json([row._asdict() for row in rows], target)
@@ -214,9 +225,10 @@ def forecast(
             writer = csv.writer(target, lineterminator="\n")
             writer.writerow(series.Row._fields)
             writer.writerows(rows)  # what is not known is an empty cell
-    if plot:
+    if plot and rows:
         from ..report.series import plot as draw
 
-        shown = series.history(table, max(3 * used.run.task.horizon, used.run.task.lookback))
-        for note in draw(shown, rows, plot, table.times.style):
+        shown = series.history(table, None if fill else max(3 * used.run.task.horizon, used.run.task.lookback))
+        drawn = bridged(table, rows) if fill else rows
+        for note in draw(shown, drawn, plot, table.times.style):
             print(f"note: {note}", file=sys.stderr)

@@ -12,7 +12,7 @@ class Loss:
     """What one batch gives: the scalar to minimise, how much it counts, and the state to carry on."""
 
     value: Tensor
-    tokens: int  # predictions that the mean was taken over
+    tokens: int  # what the batch adds to those of a run: read or predicted, as the task says
     carry: Any = None  # the next batch's first state, for tasks that stream
 
 

@@ -1,16 +1,18 @@
-"""Captions as they are written: lines `name TAB caption` or `name#i TAB caption`, made plain words."""
+"""Captions as they are written: lines `name TAB caption` or `name#i TAB caption`, or CSV, made plain words."""
 
 import csv
 import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
-from .text import lines
+from .text import DataError, lines
 
 NAMED = 3  # of what was left out, so many are named
 _NUMBERED = re.compile(r"#\d+$")
+_HEADER = re.compile(r'\s*"?[\w ]+"?\s*[,\t]\s*"?captions?"?\s*', re.IGNORECASE)
 
 
 class _Table(dict[int, str | None]):
@@ -55,7 +57,7 @@ def read_captions(path: Path, left: LeftOut | None = None) -> dict[str, list[str
     """The captions of each picture, plain, in the order of the file; `left` hears of what could not be used."""
     left = LeftOut() if left is None else left
     found: dict[str, list[str]] = {}
-    for number, (name, caption) in enumerate(_captions(path), 1):
+    for number, name, caption in _captions(path):
         if name is None:
             if caption.strip():
                 left.add("lines that are no `name TAB caption`", f"line {number:,} of {path.name}")
@@ -67,17 +69,26 @@ def read_captions(path: Path, left: LeftOut | None = None) -> dict[str, list[str
     return found
 
 
-def _captions(path: Path) -> Iterator[tuple[str | None, str]]:
-    """Name and caption of each line; no name where a line is something else."""
+def _captions(path: Path) -> Iterator[tuple[int, str | None, str]]:
+    """Line, name and caption; no name where a line is something else."""
     rest = (line.rstrip("\r") for line in lines(path))
     first = next(rest, "")
-    if re.fullmatch(r"\s*image(_name)?\s*,\s*caption\s*", first):  # as Kaggle's copies of Flickr8k and Flickr30k
-        for row in csv.reader(rest):
-            yield (row[0].strip(), ",".join(row[1:])) if len(row) > 1 else (None, ",".join(row))
+    headed = _HEADER.fullmatch(first) is not None
+    begun = 1 if headed else 0
+    every = rest if headed else chain([first], rest)
+    if "\t" not in first and (headed or path.name.endswith(".csv")):
+        reader = csv.reader(every)
+        number = 1 + begun
+        try:
+            for row in reader:
+                yield (number, row[0].strip(), ",".join(row[1:])) if len(row) > 1 else (number, None, ",".join(row))
+                number = reader.line_num + 1 + begun
+        except csv.Error as error:
+            raise DataError(f"{path}, line {number:,}: expected CSV, found something else ({error})") from None
         return
-    for line in (first, *rest):
+    for number, line in enumerate(every, 1 + begun):
         name, tab, caption = line.partition("\t")
-        yield (name.strip(), caption) if tab and name.strip() else (None, line)
+        yield (number, name.strip(), caption) if tab and name.strip() else (number, None, line)
 
 
 def names_in(path: Path) -> Iterator[str]:

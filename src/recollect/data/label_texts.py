@@ -88,7 +88,9 @@ def read_texts(
         made = tokenize.train(kind, _Texts(paths["train"], table, trains), vocab)
         if isinstance(made, Chars) and made.unknown is None and made.fallback is None:
             made = made.with_unknown()  # what is to be classified may have any character
-        kept = Kept(classes=_classes(paths["train"], table, trains), tokenizer=made, longest=longest)
+        classes, doubts = _classes(paths["train"], table, trains)
+        kept = Kept(classes=classes, tokenizer=made, longest=longest)
+        notes += doubts
     numbers = {label: number for number, label in enumerate(kept.classes)}
     assert kept.tokenizer is not None
     empty, unseen = _Left("without a text or a label"), _Left("of labels that training lacks")
@@ -130,15 +132,18 @@ def read_texts(
     return assemble(name, kept, found, notes)
 
 
-def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-    """The labels of the training rows, in the order of their numbers or letters."""
+def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool]) -> tuple[tuple[str, ...], list[str]]:
+    """The labels of the training rows, in the order of their numbers or letters; and notes of what may be none."""
     counts: dict[str, int] = {}
+    first: dict[str, Path] = {}  # labels of first lines
     rows = 0
     for path in paths:
-        for _, text, label in table.rows(path):
+        for number, text, label in table.rows(path):
             if text and label and wanted(text):
                 counts[label] = counts.get(label, 0) + 1
                 rows += 1
+                if number == 1 and table.header is None:
+                    first[label] = path
     if len(counts) < 2:
         found = f"only {next(iter(counts))!r}" if counts else "none"
         raise DataError(f"expected at least two labels to tell apart, found {found} in {paths[0]}; give others too")
@@ -147,7 +152,13 @@ def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool])
             f"expected labels that come again, found {len(counts):,} different ones in {rows:,} rows of {paths[0]}; "
             "name the right column with --set label_column"
         )
-    return in_order(counts)
+    doubts = [
+        f"line 1 of {path} is read as a row, and its label {label!r} does not come again; if it is a header, say so "
+        "with --set header=true, else with --set header=false"
+        for label, path in first.items()
+        if counts[label] == 1
+    ]
+    return in_order(counts), doubts
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:

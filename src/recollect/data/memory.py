@@ -100,6 +100,10 @@ class Test(ABC):
     def draw(self, rng: np.random.Generator, rows: int) -> Rows:
         """So many rows at the test's own dial."""
 
+    def word(self, token: int) -> str:
+        """A token, or an answer, as a reader sees it."""
+        return str(token)
+
     @property
     def value(self) -> int:
         """Where the dial stands."""
@@ -485,6 +489,9 @@ class Gap(Test):
     def baselines(self) -> dict[str, float]:
         others = len(LANGUAGES) - self.distractors
         return {"chance": 1 - self.chance, "all but the distractors": 1 - 1 / others}
+
+    def word(self, token: int) -> str:
+        return WORDS[token]
 
     def draw(self, rng: np.random.Generator, rows: int) -> Rows:
         numbers = uniform(rng)

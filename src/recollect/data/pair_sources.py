@@ -316,8 +316,10 @@ def _part(items: Sequence[StrPath], languages: tuple[str, str] | None, columns: 
         ends = sorted(p.name for p in folder.iterdir() if p.name.startswith(f"{path.name}.")) if folder.is_dir() else []
         if ends:
             wanted = " and ".join(f"{path.name}.{code}" for code in languages or ("SOURCE", "TARGET"))
+            there = dict.fromkeys(end.removeprefix(f"{path.name}.").removesuffix(".gz") for end in ends)
+            pair = "-".join(there) if len(there) == 2 and all(map(CODE.fullmatch, there)) else "en-de"
             raise DataError(
-                f"expected {wanted} (or .gz) in {folder}, found {', '.join(ends[:8])}; name the pair, as --pair en-de"
+                f"expected {wanted} (or .gz) in {folder}, found {', '.join(ends[:8])}; name the pair, as --pair {pair}"
             )
     return Table(_file(path), columns)
 

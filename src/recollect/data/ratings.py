@@ -1,16 +1,17 @@
 """Ratings: who gave what how much, from a file or made up from features that are then known.
 
 A file is UTF-8, plain or gzip, with a rating a line: user, item, rating, and whatever follows (MovieLens: a time), with
-tabs (`u.data`), `::` or commas between, with or without a header. Which ratings train is told by the hash of user and
-item, so that a pair that comes twice is on one side.
+tabs (`u.data`), `::`, semicolons or commas between, with or without a header. A header that names all three says which
+column is which. Which ratings train is told by the hash of user and item, so that a pair that comes twice is on one
+side.
 """
 
+import csv
 import hashlib
 import json
-import math
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,10 @@ from .text import DataError, StrPath, files, lines
 
 GENERATED = "generated"
 TRUTH = "truth"  # as hand-set features: those that generated ratings were made from
-SEPARATORS = ("\t", "::", ",", "|")
+SEPARATORS = ("\t", "::", ";", ",", "|")
+QUOTING = (";", ",")  # separators between cells that may stand in quotes
+COLUMNS = (("user",), ("item", "movie", "film", "book", "product"), ("rating", "score", "stars"))  # how names begin
+LARGEST = 3e38  # a rating is kept as a float32
 
 
 class Part(NamedTuple):
@@ -153,6 +157,9 @@ def load(
         if not len(part.scores):
             raise DataError(f"expected ratings for the {split} part, found none of {name}; give more")
     notes: list[str] = []
+    again = len(rows.scores) - len(np.unique(rows.users.astype(np.int64) * len(rows.item_names) + rows.items))
+    if again:
+        notes.append(f"{again:,} of {len(rows.scores):,} ratings are of a pair that was rated before; each counts")
     if kept is None:
         kept = _keep(parts["train"])
     if titles is not None:
@@ -201,19 +208,28 @@ def read(paths: Sequence[Path]) -> _Rows:
     numbers = (array("i"), array("i"))
     scores = array("f")
     for path in paths:
-        for _, cells in table(path, least=3, number_at=2):
+        for _, cells in table(path, least=3, number_at=2, columns=_columns):
             for own, place, cell in zip(names, numbers, cells, strict=False):
                 place.append(own.setdefault(cell, len(own)))
             scores.append(float(cells[2]))
     return _Rows(list(names[0]), list(names[1]), np.array(numbers[0]), np.array(numbers[1]), np.array(scores))
 
 
-def table(path: Path, least: int, number_at: int | None = None) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each line, at least `least` of them; a first line without a number at `number_at` is a header."""
-    separator = None
+def table(
+    path: Path,
+    least: int,
+    number_at: int | None = None,
+    columns: Callable[[list[str]], list[int] | None] = lambda header: None,
+) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each line, at least `least` of them; a first line without a number at `number_at` is a header.
+
+    Where `columns` knows its names, cells are those columns alone, in their order.
+    """
+    separator = order = None
     for number, line in enumerate(lines(path), 1):
         if not line.strip():
             continue
+        first = separator is None
         if separator is None:
             separator = next((mark for mark in SEPARATORS if line.count(mark) >= least - 1), None)
             if separator is None:
@@ -221,23 +237,33 @@ def table(path: Path, least: int, number_at: int | None = None) -> Iterator[tupl
                     f"expected {least} cells with tabs, '::' or commas between, found {_short(line)} in line "
                     f"{number:,} of {path}; put them there"
                 )
-            header = number == 1
-        else:
-            header = False
-        cells = [cell.strip() for cell in line.split(separator)]
+        try:
+            parted = next(csv.reader([line], delimiter=separator)) if separator in QUOTING else line.split(separator)
+        except csv.Error as error:
+            raise DataError(f"expected cells of a table, found others in line {number:,} of {path} ({error})") from None
+        cells = [cell.strip() for cell in parted]
+        if order is not None:
+            cells = [cells[place] for place in order if place < len(cells)]
         if len(cells) < least or not all(cells[:least]):
             raise DataError(
                 f"expected {least} cells with {separator!r} between, found {_short(line)} in line {number:,} of "
                 f"{path}; mend or remove that line"
             )
         if number_at is not None and not _is_number(cells[number_at]):
-            if header:
+            if first and number == 1:
+                order = columns(cells)
                 continue
             raise DataError(
-                f"expected a number in cell {number_at + 1}, found {cells[number_at]!r} in line {number:,} of {path}; "
-                "mend or remove that line"
+                f"expected a number in cell {(order or range(least))[number_at] + 1}, found {cells[number_at]!r} in "
+                f"line {number:,} of {path}; mend or remove that line"
             )
         yield number, cells
+
+
+def _columns(header: list[str]) -> list[int] | None:
+    """Where a header names user, item and rating, if it names each once."""
+    places = [[i for i, cell in enumerate(header) if cell.lower().startswith(words)] for words in COLUMNS]
+    return [own[0] for own in places] if all(len(own) == 1 for own in places) else None
 
 
 def _short(line: str) -> str:
@@ -246,7 +272,7 @@ def _short(line: str) -> str:
 
 def _is_number(cell: str) -> bool:
     try:
-        return math.isfinite(float(cell))
+        return abs(float(cell)) < LARGEST
     except ValueError:
         return False
 

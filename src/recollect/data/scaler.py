@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -63,10 +64,16 @@ class Scaler:
         return cls(columns, mean, deviation, naive, period)
 
 
-def fit_scaler(columns: Sequence[str], train: np.ndarray, period: int | None, path: str) -> tuple[Scaler, list[str]]:
-    """The scale of the training part; a constant column keeps its own."""
+def fit_scaler(
+    columns: Sequence[str], train: np.ndarray, period: int | None, path: str, seen: np.ndarray | None = None
+) -> tuple[Scaler, list[str]]:
+    """The scale of the training part, of what was `seen` there alone; a constant column keeps its own."""
+    counts = np.ones(train.shape, dtype=bool) if seen is None else seen
+    for column, own in zip(columns, counts.T, strict=True):
+        if not own.any():
+            raise DataError(f"{path}: expected numbers of {column!r} in the training part, found none; give more rows")
     with np.errstate(all="ignore"):
-        mean, deviation = train.mean(axis=0), train.std(axis=0)
+        mean, deviation = train.mean(axis=0, where=_where(counts)), train.std(axis=0, where=_where(counts))
     wild = ~(np.isfinite(mean) & np.isfinite(deviation))
     if wild.any():
         column = columns[int(wild.argmax())]
@@ -83,9 +90,16 @@ def fit_scaler(columns: Sequence[str], train: np.ndarray, period: int | None, pa
     naive = np.zeros(len(columns))
     for lag in (min(period, len(scaled) - 1), 1):  # a season that repeats to the bit is no unit: then the last value's
         if 0 < lag < len(scaled):
-            naive = np.where(naive > 0, naive, np.abs(scaled[lag:] - scaled[:-lag]).mean(axis=0))
+            both = counts[lag:] & counts[:-lag]
+            sums = np.abs(scaled[lag:] - scaled[:-lag]).sum(axis=0, where=_where(both))
+            naive = np.where(naive > 0, naive, sums / np.maximum(both.sum(axis=0), 1))
     plain = tuple(mean.tolist()), tuple(deviation.tolist()), tuple(naive.tolist())
     return Scaler(tuple(columns), *plain, period), notes
+
+
+def _where(counts: np.ndarray) -> Any:
+    """As numpy's `where`: True if all counts, since it adds in another order where it must choose."""
+    return True if counts.all() else counts
 
 
 def season(values: np.ndarray) -> int:

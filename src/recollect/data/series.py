@@ -1,8 +1,8 @@
 """Series of numbers: a table with a time column, cleaned, split by order, with the scale of its training part.
 
-A table is CSV, plain or gzip, with or without a header, with commas, semicolons or tabs between its cells (and then
-perhaps decimal commas). Whatever cannot be a number or a time is refused with file, row and column; a row is a line of
-the file, counted from 1.
+A table is CSV, plain or gzip, with or without a header, with commas, semicolons, tabs or bars between its cells (and
+but for commas perhaps decimal commas in them). Whatever cannot be a number or a time is refused with file, row and
+column; a row is a line of the file, counted from 1.
 """
 
 import hashlib
@@ -10,14 +10,13 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .scaler import Scaler, fit_scaler
 from .series_gaps import FillName, close_gaps, trim
 from .series_sources import COUNTS, MADE, NAMES, PERIODS, SINE, open_table
-from .series_table import HeaderName
+from .series_table import HeaderName, Table
 from .text import DataError, StrPath
 from .times import Times
 
@@ -65,34 +64,35 @@ def load(
             f"{table.path}: expected the columns of the run ({', '.join(scaler.columns)}), "
             f"found {', '.join(table.columns)}"
         )
+    table, values, notes = prepare(table, fill, even)
+    splits = _split(table.path, len(values), valid_share, test_share, whole)
+    if table.path == "sine" and not whole:
+        notes.append(f"sine: validation is the last {SINE[2]} of the {SINE[1]} training points; the test is apart")
+    seen = ~np.isnan(table.values) if fill == "mask" else np.ones(values.shape, dtype=bool)
+    if scaler is None:
+        start, stop = splits["train"]
+        period = period or PERIODS.get(table.path)
+        scaler, more = fit_scaler(table.columns, values[start:stop], period, table.path, seen[start:stop])
+        notes += more
+    digest = hashlib.sha256(json.dumps([table.columns, splits, fill]).encode())
+    for part in (values, seen, "\n".join(table.times.texts).encode()):
+        digest.update(np.ascontiguousarray(part).tobytes() if isinstance(part, np.ndarray) else part)
+    name = table.path if table.path in NAMES else Path(table.path).name
+    return Series(name, table.columns, values, seen, table.times, splits, scaler, digest.hexdigest(), notes)
+
+
+def prepare(table: Table, fill: FillName, even: bool = False) -> tuple[Table, np.ndarray, list[str]]:
+    """The rows that every column has, their values without gaps, and notes of what that took."""
     table, notes = trim(table)
     times = table.times
     if times.odd:
-        found = (
-            f"{times.odd:,} steps of another length than {_told(times.step)}, the first before row {times.odd_row:,}"
-        )
+        step = str(times.step).removesuffix(", 0:00:00")
+        found = f"{times.odd:,} steps of another length than {step}, the first before row {times.odd_row:,}"
         if even:
             raise DataError(f"{table.path}: expected even time steps, found {found}; set even=false, or mend the file")
         notes.append(f"{table.path}: {found}; rows are taken as if they were even")
     values, more = close_gaps(table, fill)
-    notes += more
-    splits = _split(table.path, len(values), valid_share, test_share, whole)
-    if table.path == "sine" and not whole:
-        notes.append(f"sine: validation is the last {SINE[2]} of the {SINE[1]} training points; the test is apart")
-    if scaler is None:
-        start, stop = splits["train"]
-        scaler, more = fit_scaler(table.columns, values[start:stop], period or PERIODS.get(table.path), table.path)
-        notes += more
-    seen = ~np.isnan(table.values) if fill == "mask" else np.ones(values.shape, dtype=bool)
-    digest = hashlib.sha256(json.dumps([table.columns, splits, fill]).encode())
-    for part in (values, seen, "\n".join(times.texts).encode()):
-        digest.update(np.ascontiguousarray(part).tobytes() if isinstance(part, np.ndarray) else part)
-    name = table.path if table.path in NAMES else Path(table.path).name
-    return Series(name, table.columns, values, seen, times, splits, scaler, digest.hexdigest(), notes)
-
-
-def _told(step: Any) -> str:
-    return f"{step} months" if isinstance(step, int) else str(step)
+    return table, values, notes + more
 
 
 def _split(name: str, count: int, valid: float, test: float, whole: bool) -> dict[str, tuple[int, int]]:

@@ -1,7 +1,9 @@
-"""Missing values of a table: rows at either end that lack some are left out, gaps inside are closed."""
+"""Missing values of a table: rows at either end that lack some are left out, gaps inside are closed or drawn."""
 
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -60,3 +62,25 @@ def close_gaps(table: Table, fill: FillName) -> tuple[np.ndarray, list[str]]:
             own[gaps] = own[at[np.searchsorted(at, np.flatnonzero(gaps)) - 1]]
     how = {"linear": "filled by lines between their neighbours", "mask": "held at the last value and never counted"}
     return values, [f"{table.path}: {int(missing.sum()):,} of {missing.size:,} values are missing: {how[fill]}"]
+
+
+def bridged(table: Table, filled: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Rows to draw (time, series, mean, lower, upper): each gap with what was measured on either side of it.
+
+    A row of NaN stands after each, so that no line goes from one gap to the next; so do ends that are not known.
+    """
+    places = {time: number for number, time in enumerate(table.times.texts)}
+    of_column: dict[str, list[Sequence[Any]]] = {}
+    for row in filled:
+        of_column.setdefault(row[1], []).append(row)
+    for column, rows in of_column.items():
+        values = table.values[:, table.columns.index(column)]
+        numbers = [places[row[0]] for row in rows]
+        inside = set(numbers)
+        for at, row in zip(numbers, rows, strict=True):
+            if at - 1 not in inside and at:
+                yield (table.times.texts[at - 1], column, *(float(values[at - 1]),) * 3)
+            yield (*row[:3], *(math.nan if end is None else end for end in row[3:5]))
+            if at + 1 not in inside and at + 1 < len(values):
+                yield (table.times.texts[at + 1], column, *(float(values[at + 1]),) * 3)
+                yield (table.times.texts[at + 1], column, *(math.nan,) * 3)

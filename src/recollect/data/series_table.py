@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from .text import DataError, StrPath, chunks, some_of
-from .times import NUMBER, Times, can_read, finite, read_times, reader_of
+from .times import NUMBER, Times, can_read, read_times, reader_of
 
 HeaderName = Literal["auto", "yes", "no"]
 
@@ -60,8 +60,13 @@ def read_table(
                 "mend that row (quote what holds a separator)"
             )
     place = _time_column(names, cells[0], time, name)
-    wanted = [_named(column, names, name, "--target") for column in target]
-    wanted = wanted or [i for i in range(len(names)) if i != place]
+    twice = next((column for column in target if list(target).count(column) > 1), None)
+    if twice is not None:
+        raise DataError(f"{name}: expected each --target once, found {twice!r} twice; leave one out")
+    wanted = [_named(column, names, name) for column in target]
+    others = [i for i in range(len(names)) if i != place]
+    # what a header leaves without a name is what a trailing separator or a writer's row numbers left behind
+    wanted = wanted or [i for i in others if not headed or first[i].strip()] or others
     if place in wanted:
         raise DataError(f"{name}: expected other columns than the time column {names[place]!r} as --target")
     if not wanted:
@@ -81,7 +86,7 @@ def _cells(path: Path, name: str) -> tuple[list[list[str]], list[int], bool]:
     """The cells of each line that is not blank, the line it begins on, and whether a comma may be a decimal one."""
     lines = "".join(chunks(path)).replace("\r", "\n").split("\n")
     bare = re.sub(r'"[^"]*"', "", next((line for line in lines if line.strip()), ""))
-    mark = next((mark for mark in "\t;," if mark in bare), ",")
+    mark = next((mark for mark in "\t;,|" if mark in bare), ",")
     reader = csv.reader((line + "\n" for line in lines), delimiter=mark, skipinitialspace=True)
     cells, rows, line = [], [], 1
     try:
@@ -108,20 +113,24 @@ def _is_word(cell: str) -> bool:
 
 def _time_column(names: list[str], first: list[str], time: str | None, path: str) -> int | None:
     if time is not None:
-        return _named(time, names, path, "--time")
-    if names[0].lower() in TIMES:
+        return _named(time, names, path)
+    if names[0].lower() in TIMES or _is_date(first[0].strip()):
         return 0
-    cell = first[0].strip()
-    read, style = reader_of(cell) if cell.lower() not in MISSING else (finite, "number")
-    return 0 if style != "number" and can_read(read, cell) else None
+    # in another column digits alone are a number, even where they could be a date
+    return next((i for i, cell in enumerate(first) if not cell.strip().isdigit() and _is_date(cell.strip())), None)
 
 
-def _named(column: str, names: list[str], path: str, flag: str) -> int:
+def _is_date(cell: str) -> bool:
+    read, style = reader_of(cell)
+    return style != "number" and can_read(read, cell)
+
+
+def _named(column: str, names: list[str], path: str) -> int:
     if column in names:
         return names.index(column)
     close = difflib.get_close_matches(column, names, n=1)
     meant = f"; did you mean {close[0]!r}?" if close else ""
-    raise DataError(f"{path}: expected {flag} to be one of its columns ({some_of(names, 12)}), found {column!r}{meant}")
+    raise DataError(f"{path}: expected a column {column!r}, found {some_of(names, 12)}{meant}")
 
 
 def _numbers(cells: list[str], rows: list[int], path: str, column: str, comma: bool) -> np.ndarray:

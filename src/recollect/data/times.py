@@ -1,13 +1,14 @@
 """The time column of a table: dates or numbers read as they are written, the step between them, and how they go on."""
 
 import re
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from .text import DataError
 
@@ -16,13 +17,30 @@ SLASHED = tuple(f"{day}{clock}" for day in ("%d/%m/%Y", "%m/%d/%Y") for clock in
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
+class Months(NamedTuple):
+    """A step of whole months, always to the same day, or to a month's last where it has no such day."""
+
+    number: int
+    day: int  # 31: the last one of every month
+
+    def __str__(self) -> str:
+        return f"{self.number} months" if self.number > 1 else "1 month"
+
+
+class Weekdays(NamedTuple):
+    """A step to the next day from Monday to Friday."""
+
+    def __str__(self) -> str:
+        return "1 weekday"
+
+
 @dataclass(frozen=True, eq=False)
 class Times:
     """The times of a table's rows, as they stand there, and how they go on."""
 
     texts: list[str]
     moments: list[Any]  # Decimal, or datetime
-    step: Any  # Decimal, timedelta, or months as an int
+    step: Any  # Decimal, timedelta, Months or Weekdays
     style: str = "number"  # "number", "iso", or a format of strftime
     odd: int = 0  # steps that are not `step`
     odd_row: int | None = None  # the first row that follows after another one
@@ -47,24 +65,36 @@ class Times:
             return format(moment, "f")
         if self.style != "iso":
             return moment.strftime(self.style)
-        like = self.texts[-1].strip()
-        if len(like) <= 10:
-            return moment.date().isoformat()
-        precise = "seconds" if like.count(":") >= 2 else "minutes" if ":" in like else "hours"
-        return moment.isoformat(sep=like[10], timespec="auto" if moment.microsecond else precise)
+        return _like(self.texts[-1].strip(), moment)
+
+
+def _like(text: str, moment: datetime) -> str:
+    """A moment as the ISO `text` is written: with or without hyphens and colons, as precise, Z as Z."""
+    basic = text[:8].isdigit()
+    rest = text[8 if basic else 10 :]
+    if not rest:
+        found = moment.date().isoformat()
+        return found.replace("-", "") if basic else found
+    clock, _, fraction = re.split("[Z+-]", rest[1:])[0].partition(".")
+    if fraction or moment.microsecond:
+        precise = "milliseconds" if len(fraction) == 3 else "microseconds"
+    else:
+        precise = {2: "hours", 4: "minutes"}.get(sum(map(str.isdigit, clock)), "seconds")
+    found = moment.isoformat(sep=rest[0], timespec=precise)
+    if text.endswith("Z"):
+        found = found.removesuffix("+00:00") + "Z"
+    return found.replace("-", "", 2).replace(":", "") if basic else found
 
 
 def _later(moment: Any, step: Any, k: int) -> Any:
-    if not isinstance(step, int):
+    if isinstance(step, Weekdays):
+        weeks, day = divmod(moment.weekday() + k, 5)
+        return moment + timedelta(weeks=weeks, days=day - moment.weekday())
+    if not isinstance(step, Months):
         return moment + k * step
-    month = moment.month - 1 + k * step
+    month = moment.month - 1 + k * step.number
     year, month = moment.year + month // 12, month % 12 + 1
-    for day in (moment.day, 30, 29, 28):  # the last day of a month goes on to the last day of the next
-        try:
-            return moment.replace(year=year, month=month, day=day)
-        except ValueError:
-            continue
-    raise OverflowError(year)
+    return moment.replace(year=year, month=month, day=min(step.day, monthrange(year, month)[1]))
 
 
 def read_times(cells: list[str], rows: list[int], path: str, column: str) -> Times:
@@ -75,9 +105,10 @@ def read_times(cells: list[str], rows: list[int], path: str, column: str) -> Tim
         try:
             moments.append(read(cell.strip()))
         except (ValueError, InvalidOperation):
+            like = "" if cell == cells[0] else f" like {cells[0]!r}"
             raise DataError(
-                f"{path}, row {row:,}, column {column!r}: expected a time like {cells[0]!r} (2016-07-01, "
-                f"2016-07-01 13:00 or a number), found {cell!r}; mend it, or name another column with --time"
+                f"{path}, row {row:,}, column {column!r}: expected a time{like} (2016-07-01, 2016-07-01 13:00 or a "
+                f"number), found {cell!r}; mend it, or name another column with --time"
             ) from None
     for i in range(1, len(moments)):
         try:
@@ -156,10 +187,23 @@ def _step(moments: list[Any], style: str) -> tuple[Any, list[int]]:
     """The step that most rows follow the one before by, and the rows that do not."""
     if len(moments) < 2:
         return (Decimal(1) if style == "number" else timedelta(days=1)), []
-    steps = [b - a for a, b in pairwise(moments)]
-    if style != "number" and len(set(steps)) > 1 and min(steps) >= timedelta(days=28):
-        months = {(b.year - a.year) * 12 + b.month - a.month for a, b in pairwise(moments)}
-        if len(months) == 1 and all(m == _later(moments[0], min(months), i) for i, m in enumerate(moments)):
-            return min(months), []
+    steps: list[Any] = [b - a for a, b in pairwise(moments)]
+    if style != "number" and min(steps) >= timedelta(days=28) and (day := _day_of_month(moments)):
+        steps = [Months((b.year - a.year) * 12 + b.month - a.month, day) for a, b in pairwise(moments)]
+    elif style != "number" and timedelta(days=3) in steps and all(moment.weekday() < 5 for moment in moments):
+        steps = [Weekdays() if b == _later(a, Weekdays(), 1) else b - a for a, b in pairwise(moments)]
     usual, _ = Counter(steps).most_common(1)[0]
     return usual, [i + 1 for i, step in enumerate(steps) if step != usual]
+
+
+def _day_of_month(moments: list[datetime]) -> int | None:
+    """The day that all rows fall on, or on their month's last where it has no such day; None where they do not."""
+    lasts = [monthrange(moment.year, moment.month)[1] for moment in moments]
+    day = max(moment.day for moment in moments)
+    if all(moment.day == last for moment, last in zip(moments, lasts, strict=True)):
+        day = 31
+    same = all(
+        moment.day == min(day, last) and moment.time() == moments[0].time()
+        for moment, last in zip(moments, lasts, strict=True)
+    )
+    return day if same else None

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..core import state as states
+from ..layers import kernels
 from .choice import Config, pick, seen_in
 from .position import Position
 
@@ -98,7 +100,7 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
     """What does again what `step` does: a CUDA graph, or on a CPU the step itself. None where a step needs the host."""
     if device.type != "cuda":
         return step
-    with torch.cuda.device(device):
+    with torch.cuda.device(device), products(device):
         before, side = torch.cuda.get_sync_debug_mode(), torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         try:
@@ -118,6 +120,15 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
         with torch.cuda.graph(graph):
             step()
         return graph.replay
+
+
+def products(device: torch.device) -> Any:
+    """What is captured multiplies float32 on tensor cores, as exactly, unless the library may do so less exactly."""
+    if torch.backends.cuda.matmul.allow_tf32 or not kernels.can_launch(torch.empty(0, device=device)):
+        return nullcontext()
+    from ..layers.kernels.product import OnTensorCores
+
+    return OnTensorCores()
 
 
 def refuse_to_wait() -> None:

@@ -1,12 +1,15 @@
-"""A block of test-time training for one step: one product in, the layer's own dual form, one product out."""
+"""A block of test-time training for one step: one product in, the layer's own dual form, one product out.
+
+On a GPU the form in between is one kernel where the inner model is small enough (`layers.kernels.step_ttt`).
+"""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..layers import norm, ttt
-from .flat_block import Clock, Normed, Ways
+from ..layers import kernels, norm, ttt
+from .flat_block import PLAIN, Clock, Normed, Ways
 from .flat_matrix import lay
 
 
@@ -28,13 +31,23 @@ class Trains:
         self.layer, self.heads, self.size = layer, config.heads, config.size
         self.places, self.rate = config.mini_batch or 1, config.rate / config.size
         self.factors = layer.factors(layer.out.weight.device).detach()
+        self.kernel = kernel_of(layer)
 
     def start(self, own: ttt.State, clock: Clock) -> None:
         self.own = own
 
     def __call__(self, x: Tensor, clock: Clock, way: Ways) -> Tensor:
+        seen = self.inward(way, x)
+        if self.kernel is None or way is PLAIN:
+            y = self.dual(seen).to(x.dtype)
+        else:
+            y, self.own = self.kernel(seen, self.own)
+        return self.outward(way, y).add_(x)
+
+    def dual(self, seen: Tensor) -> Tensor:
+        """B H·d, and the state moves on."""
         layer, own = self.layer, self.own
-        seen, dtype = self.inward(way, x), own.model.weights[0].dtype
+        dtype = own.model.weights[0].dtype
         width, place = self.heads * self.size, own.clock % self.places
         q, k, v = seen[:, : 3 * width].unflatten(1, (3, self.heads, 1, self.size)).to(dtype).unbind(1)  # B H 1 d
         asked = seen[:, 3 * width :, None, None].to(dtype)  # B H 1 1, or nothing
@@ -43,7 +56,16 @@ class Trains:
         factor = self.factors[place][:, None, None, None]
         y, total = layer.dual(own.model, own.gradient, q, k, v, rate, factor)
         self.own = layer.after(own.model, total, own.clock + 1)
-        return self.outward(way, y.flatten(1).to(x.dtype)).add_(x)
+        return y.flatten(1)
 
     def finish(self, own: Any, clock: Clock) -> ttt.State:
         return self.own
+
+
+def kernel_of(layer: ttt.Ttt) -> Any:
+    """What makes the layer's step in one kernel; None where there is none for it."""
+    if not kernels.can_launch(layer.out.weight):
+        return None
+    from ..layers.kernels import step_ttt
+
+    return step_ttt.Step(layer) if step_ttt.takes(layer) else None

@@ -40,16 +40,29 @@ class Config:
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
                 raise ContractError(f"beam: expected {name} of at least 0, found {value}")
-        if self.nbest > self.beam:
+        if self.temperature is not None:
+            self._check_drawing(self.temperature)
+        elif self.nbest > self.beam:
             raise ContractError(
                 f"beam: expected nbest of at most beam ({self.beam}), found {self.nbest}; widen the beam"
             )
-        if self.temperature is not None:
-            if self.beam != 1:
-                raise ContractError(f"beam: expected beam 1 with a temperature, found {self.beam}; draw or search")
-            self.drawing()
         elif self.top_k is not None or self.top_p is not None:
             raise ContractError("beam: expected a temperature with top_k or top_p, found none; set temperature=1")
+
+    def _check_drawing(self, temperature: float) -> None:
+        if not temperature > 0:
+            raise ContractError(
+                f"beam: expected temperature above 0, found {temperature}; for the likeliest tokens leave it out and "
+                "set beam 1"
+            )
+        if self.nbest != 1:
+            raise ContractError(
+                f"beam: expected nbest 1 with a temperature, found {self.nbest}; draw again with another seed, or "
+                "leave the temperature out"
+            )
+        if self.beam != 1:
+            raise ContractError(f"beam: expected beam 1 with a temperature, found {self.beam}; draw or search")
+        self.drawing()
 
     def drawing(self) -> sample.Config:
         """The settings of drawing one token."""

@@ -22,6 +22,7 @@ from . import (
     lstm,
     mlp,
     norm,
+    outside,
     position,
     rnn,
     tcn,
@@ -64,6 +65,15 @@ ENCODERS: dict[str, type[Config]] = {
     "attention": encoder.AttentionConfig,
     "transformer": encoder.TransformerConfig,
 }
+
+
+def add(name: str, config: type[Config]) -> None:
+    """Register a layer from outside the package: `build`, and every model that is a stack of layers, then take it."""
+    if name in LINEAGE or name in PARTS:
+        raise ContractError(f"layers: expected a name of your own, found {name!r}, which is taken; choose another")
+    if not (isinstance(config, type) and issubclass(config, Config)):
+        raise ContractError(f"layers: expected a subclass of contract.Config for {name!r}, found {config!r}")
+    LAYERS[name] = config
 
 
 def build(name: str, /, *, dim: int, **settings: Any) -> Layer[Any]:
@@ -111,14 +121,14 @@ class Card(NamedTuple):
 
 
 def card(name: str) -> Card:
-    """The card of a layer, read from the docstring at the head of its file."""
+    """The card of a layer, read from the docstring at the head of its file; what that does not say stays empty."""
     text = sys.modules[LAYERS[name].__module__].__doc__ or ""
-    summary, *lines = text.splitlines()
-    entries: dict[str, str] = {}
+    summary, *lines = text.splitlines() or [""]
+    entries = dict.fromkeys(Card._fields[2:], "")
     current = None
     for line in lines:
         head, _, rest = line.partition(" ")
-        if head in ("STATE", "UPDATE", "READ", "GROWS", "FAST"):
+        if head.isupper() and head.lower() in entries:
             current = head.lower()
             entries[current] = rest.strip()
         elif current and line.startswith("        "):
@@ -126,3 +136,7 @@ def card(name: str) -> Card:
         else:
             current = None
     return Card(name, summary, **entries)
+
+
+for own, settings in outside.found():
+    add(own, settings)

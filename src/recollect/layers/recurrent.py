@@ -119,7 +119,7 @@ class Recurrent(Cell[S]):
             if same and self.cell is not None and not torch.is_autocast_enabled(x.device.type):
                 return self.step(x, state)
             return self.unroll(x, state)
-        if torch.compiler.is_dynamo_compiling() and not torch.compiler.is_exporting():
+        if torch.compiler.is_dynamo_compiling():
             kernel: Any = torch.compiler.disable(self.whole)  # a compiler would unroll it, step by step
             return kernel(x, state)
         return self.whole(x, state)
@@ -305,7 +305,7 @@ class HiddenAlone(Recurrent[S]):
             new.append(below)
             below = self.drop(below, level)
         y = below.unsqueeze(1)
-        return y.clone(), state._replace(h=y if len(new) == 1 else torch.stack(new, dim=1))
+        return y.clone(), type(state)(y if len(new) == 1 else torch.stack(new, dim=1))
 
     def ragged(self, x: Tensor, lengths: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One layer needs no packing, for which a GPU would have to tell the lengths: y holds every row's last h."""
@@ -314,10 +314,10 @@ class HiddenAlone(Recurrent[S]):
         y, _ = self(x, state)
         at = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.width)
         last = y.gather(1, at).to(state.h.dtype)
-        return y, state._replace(h=torch.where((lengths == 0)[:, None, None], state.h, last))
+        return y, type(state)(torch.where((lengths == 0)[:, None, None], state.h, last))
 
     def pack(self, state: Any) -> Tensor:
         return layer_first(state.h)
 
     def unpack(self, final: Any, state: Any) -> Any:
-        return state._replace(h=batch_first(final[0], state.h.dtype))
+        return type(state)(batch_first(final[0], state.h.dtype))

@@ -1,8 +1,10 @@
 """How far back a model makes use of its input: by gradient, and by what it loses when it is given less.
 
 by gradient    the distance within which 95 % of ‖∂y_T/∂x_{T−k}‖, summed over k, lies
-by ablation    the fewest inputs k with which the loss is within 1 % of that with all of them: the model is given the
-               last k alone, from an empty state (a forecaster: its oldest one repeated in place of those before)
+by ablation    the fewest inputs k with which the loss is as good as that with all of them: the model is given the
+               last k alone, from an empty state (a forecaster: its oldest one repeated in place of those before).
+               As good is what is worse by at most 1 % of the loss with all of them, or of what they save against
+               the worst k, whichever is more: of a loss near 0 alone, 1 % would be nothing
 """
 
 from dataclasses import dataclass
@@ -45,8 +47,14 @@ def by_ablation(subject: Subject) -> Horizon:
     whole = subject.x.shape[1]
     lengths = [*(2**i for i in range(whole.bit_length()) if 2**i < whole), whole]
     curve = [float(_losses(subject, k).mean()) for k in lengths]
-    reach = next(k for k, loss in zip(lengths, curve, strict=True) if loss <= curve[-1] + CLOSE * abs(curve[-1]))
-    return Horizon(reach=reach, lengths=lengths, curve=curve)
+    return Horizon(reach=enough(lengths, curve), lengths=lengths, curve=curve)
+
+
+def enough(lengths: list[int], curve: list[float]) -> int:
+    """The first of the lengths whose loss is as good as the last one's."""
+    whole = curve[-1]
+    close = CLOSE * max(whole, max(curve) - whole)
+    return next((k for k, loss in zip(lengths, curve, strict=True) if loss <= whole + close), lengths[-1])
 
 
 def _losses(subject: Subject, k: int) -> Tensor:

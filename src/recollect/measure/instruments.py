@@ -160,6 +160,7 @@ def nearest(run: Opened, options: Options) -> Reading:
     line = Line(name="cosine", x=[row["title"] for row in rows], y=[row["similarity"] for row in rows])
     chart = Chart(title=f"nearest to {options.item}", x="", y="cosine", lines=[line], kind="bars")
     summary = [f"{row['similarity']:.3f}  {row['title']}" for row in rows]
+    summary = summary or [f"nothing is near {options.item!r}, since there is no other item"]
     return Reading(summary=summary, figures={"item": options.item, "nearest": rows}, charts=[chart])
 
 
@@ -194,7 +195,9 @@ def inspect(path: str | Path, what: str, *, device: str = "cpu", data_dir: str |
             raise ContractError(f"--{field.name}: expected with {', '.join(takers)}, found with {what}")
         if type(value) is int and value < 1:
             raise ContractError(f"--{field.name}: expected at least 1, found {value}")
-    return instrument.read(open_run(path, device=device, data_dir=data_dir), options)
+    run = open_run(path, device=device, data_dir=data_dir)
+    found = instrument.read(run, options)
+    return replace(found, notes=run.notes)
 
 
 def _only(run: Opened, what: str, task: str) -> None:

@@ -12,13 +12,14 @@ from ..core.chart import Chart, Map
 class Reading:
     """`summary` says it in words, a line each; `figures` has every number; the first of the `charts` shows the most.
 
-    `picture` is what a gaze lies over: H W 3, from 0 to 255.
+    `picture` is what a gaze lies over: H W 3, from 0 to 255. `notes` are about the data.
     """
 
     summary: Sequence[str]
     figures: dict[str, Any] = field(default_factory=dict)
     charts: Sequence[Chart | Map] = ()
     picture: Any = None
+    notes: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         content = {"summary": list(self.summary), **self.figures, "charts": [chart.to_json() for chart in self.charts]}

@@ -52,6 +52,12 @@ class Opened:
         return self.job.task(self.used.run, self.data, self.device)
 
     @property
+    def notes(self) -> list[str]:
+        """What should be known of the data, if they were needed."""
+        changed = self.job.changed(self.used, self.data) if "data" in vars(self) else None
+        return [changed] if changed else []
+
+    @property
     def name(self) -> str:
         return f"{self.used.run.model['name']} ({Path(self.path).name})"
 
@@ -130,7 +136,7 @@ def of_labels(run: Opened, ask: Ask) -> Subject:
         steps = min(ask.steps or run.used.run.task.length or int(np.median(rows.sizes)), int(rows.sizes.max()))
         long = np.flatnonzero(rows.sizes >= steps)
         some = long[spread(len(long), ask.rows)]
-        batch = rows.take(torch.from_numpy(some).to(run.device), int(rows.sizes[some].max()))
+        batch = rows.take(some)
         x, label = batch.x[:, :steps], batch.y
         about = f"the first {steps} steps of {len(some)} rows of validation"
     steps = x.shape[1]
@@ -163,14 +169,14 @@ def of_memory(run: Opened, ask: Ask) -> Subject:
         raise ContractError(f"--steps: expected the {end} steps of a row of {test.kind}, found {ask.steps}; leave it")
     x, y = batch.x[same, :end], y[same]
     numbers = x.is_floating_point()
-    shown = [f"{row[0]:.2f}{'*' if row[-1] else ''}" for row in x[0].tolist()] if numbers else map(str, x[0].tolist())
+    shown = (f"{row[0]:.2f}{'*' if row[-1] else ''}" if numbers else test.word(row) for row in x[0].tolist())
     return Subject(
         model=model,
         x=x,
         y=y[..., None] if numbers else y,
         places=at[0].tolist(),
         inputs=list(shown),
-        outputs=[f"{value:.2f}" if numbers else str(value) for value in y[0].tolist()],
+        outputs=[f"{value:.2f}" if numbers else test.word(value) for value in y[0].tolist()],
         chances=test.tokens,
         stepper=model,
         steps=x,

@@ -1,7 +1,7 @@
 """The body of every model that is a stack of layers: which layer, how many, how wide, and how they are put together.
 
-`model` names the layer by its place in history. Plain bodies are stacks, as in the classic papers; residual ones put
-each layer, and a feed-forward network after it, around a shortcut.
+`model` names the layer by its place in history, or as the registry does. Plain bodies are stacks, as in the classic
+papers; residual ones put each layer, and a feed-forward network after it, around a shortcut.
 """
 
 import math
@@ -12,15 +12,13 @@ from torch import nn
 
 from ..core.contract import Config as LayerConfig
 from ..core.contract import ContractError, check_settings
-from ..layers import LAYERS, combine, conv, known, mlp, norm, position
+from ..layers import LAYERS, combine, conv, known, mlp, norm, outside, position
 from ..layers import dropout as drop
 from ..layers.norm import NormName
 from ..layers.position import PositionName
 from . import size
 
-ModelName = Literal[
-    "ar", "mlp", "rnn", "lstm", "gru", "tcn", "transformer", "linear-transformer", "ttt-linear", "ttt-mlp"
-]
+NAMED = f"model (or a layer that {outside.VARIABLE} names)"
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,29 @@ KINDS: dict[str, Kind] = {
 }
 
 
+def kind_of(model: str) -> Kind:
+    """What a name stands for: a model of the lineage, or any other layer of the registry, stacked as it is.
+
+    Such a layer must be one that a stack can make as wide as it likes, and that reads nothing but its input.
+    """
+    if model not in LAYERS:
+        return KINDS[known(NAMED, model, KINDS)]
+    if model in KINDS:
+        if KINDS[model].layer != model:
+            raise ContractError(
+                f"model: expected one {model!r}, found the lineage's and a layer of that name; rename it"
+            )
+        return KINDS[model]
+    names = {f.name for f in fields(LAYERS[model])}
+    if "width" not in names:
+        raise ContractError(f"model: expected a layer whose Config has a width, found {model!r} without; add `width`")
+    if "memory_dim" in names:
+        raise ContractError(
+            f"model: expected a layer that reads its input alone, found {model!r}, which reads a source"
+        )
+    return Kind(model, heads="heads" in names)
+
+
 @dataclass(frozen=True, kw_only=True)
 class BodyConfig:
     """`layer` holds settings of the model's own layer, such as score or window; None leaves a choice to the model.
@@ -56,7 +77,7 @@ class BodyConfig:
     it is None: as each layer has it, and none in a Transformer and its feed-forward networks.
     """
 
-    model: ModelName = "transformer"
+    model: str = "transformer"
     width: int = 128
     layers: int = 2
     heads: int = 4
@@ -80,17 +101,22 @@ class BodyConfig:
         check_settings(self)
         if self.taps is not None and not self.residual:
             raise ContractError(f"model: expected residual blocks with taps={self.taps}, found a plain stack")
-        allowed = {f.name for f in fields(LAYERS[KINDS[self.model].layer])} - {"dim", "width"}
+        allowed = {f.name for f in fields(LAYERS[self.kind.layer])} - {"dim", "width"}
         for name in self.layer:
             known(f"setting of {self.model}", name, sorted(allowed))
 
     @property
     def kind(self) -> Kind:
-        return KINDS[self.model]
+        return kind_of(self.model)
 
     @property
     def residual(self) -> bool:
         return (self.block or self.kind.block) == "residual"
+
+    @property
+    def grain(self) -> int:
+        """The step between widths that the model can have."""
+        return self.heads * 2 if self.kind.heads else 1
 
     def build(self) -> Any:
         raise ContractError(f"{type(self).__qualname__}: a model's Config needs build()")
@@ -165,8 +191,7 @@ class BodyConfig:
 
     def sized(self, params: int, what: str) -> Self:
         """The same model at the width whose number of parameters is nearest to `params`."""
-        grain = self.heads * 2 if self.kind.heads else 1
-        return size.fit(self, params, grain=grain, what=what, feeds=self.residual and self.feed)
+        return size.fit(self, params, grain=self.grain, what=what, feeds=self.residual and self.feed)
 
 
 def initialise(body: Any, config: BodyConfig) -> None:

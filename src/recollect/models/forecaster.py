@@ -90,7 +90,7 @@ class Config(BodyConfig):
                 "forecaster: attention=full needs model transformer, ahead=direct and head last or flatten, "
                 f"found {self.model}, {self.ahead} and {self.reading}"
             )
-        if self.reading == "parallel" and self.told_apart and self.width % 2:
+        if self.halved and self.width % 2:
             raise ContractError(f"forecaster: expected an even width for places and series, found {self.width}")
 
     def build(self) -> "Forecaster":
@@ -133,6 +133,15 @@ class Config(BodyConfig):
     @property
     def told_apart(self) -> bool:
         return self.identity and self.channels == "independent" and self.series > 1
+
+    @property
+    def halved(self) -> bool:
+        """Whether half of the width says which place of the future is asked for, and half which series."""
+        return self.reading == "parallel" and self.told_apart
+
+    @property
+    def grain(self) -> int:
+        return max(super().grain, 2 if self.halved else 1)
 
     @property
     def numbers(self) -> int:
@@ -398,7 +407,8 @@ class Forecaster(nn.Module):
     def look(self, past: Tensor, horizon: int | None = None, *, seed: int = 0) -> Outlook:
         """The forecast with its interval, any number of points ahead.
 
-        A recursive forecaster goes on feeding itself; a direct one takes what it said as its past and looks again.
+        A recursive forecaster goes on feeding itself; a direct one takes what it said as its past and looks again,
+        and beyond its own horizon has no interval.
         """
         horizon = horizon or self.config.horizon
         if self.config.ahead == "recursive":
@@ -406,7 +416,7 @@ class Forecaster(nn.Module):
         parts: list[Outlook] = []
         while sum(part.mean.shape[1] for part in parts) < horizon:
             near = self._interval(self(past))
-            if parts and self.config.intervals == "residual":
+            if parts:  # no interval knows of the errors of what was fed back
                 near = Outlook(near.mean, *(torch.full_like(near.mean, math.nan) for _ in range(2)))
             parts.append(near)
             past = torch.cat([past, near.mean], dim=1)[:, -self.config.lookback :]

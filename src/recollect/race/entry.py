@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import log10
+from math import isfinite, log10
 from pathlib import Path
 from re import sub
 from statistics import fmean
@@ -98,8 +98,8 @@ def race(entry: Entry) -> dict[str, Any] | None:
         row = _row(entry)
     except Interrupted:
         return None
-    except (ValueError, RuntimeError, MemoryError, OSError) as error:
-        return failed(entry, " ".join(str(error).split()) or type(error).__name__)
+    except Exception as error:  # a layer of the user's own may fail in any way
+        return failed(entry, told(error))
     shutil.rmtree(entry.folder / "checkpoints", ignore_errors=True)
     return row
 
@@ -110,13 +110,19 @@ def _row(entry: Entry) -> dict[str, Any]:
     row = heat.job.result(path, split="valid", device=terms.device, data_dir=terms.data_dir)
     row |= look.at(heat, path, terms.device, terms.data_dir)
     row.pop("error", None)  # the share that is wrong, of tests of memory; in a row of a race it means failure
-    rule = heat.metric.rule or row["metric"]["rule"]
-    row["metric"] = {"name": heat.metric.name, "value": heat.metric.of(row), "rule": rule}
+    rule, value = heat.metric.rule or row["metric"]["rule"], heat.metric.of(row)
+    if not isfinite(value):
+        raise ValueError(f"{heat.metric.label}: expected a number at the end of training, found {value}")
+    row["metric"] = {"name": heat.metric.name, "value": value, "rule": rule}
+    guesses = dict(row["baselines"])
+    floor = guesses.pop(heat.floor, None) if heat.floor else None
     config = RunFolder.open(path).config()
     return finite(
         _named(entry)
         | row
         | {
+            "baselines": guesses,
+            "floor": floor,
             "learning": _thinned([[*point[:3], _as_shown(heat, point[3])] for point in row["learning"]]),
             "by_position": row.get("by_position") or row.get("forced", {}).get("by_position"),
             "fair": {
@@ -129,6 +135,14 @@ def _row(entry: Entry) -> dict[str, Any]:
             "run": f"runs/{entry.folder.name}",
         }
     )
+
+
+def told(error: Exception) -> str:
+    """An error in one line; by its kind too, where it is none of those that are raised with a sentence."""
+    words = " ".join(str(error).split())
+    if words and isinstance(error, ValueError | RuntimeError | OSError):
+        return words
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def failed(entry: Entry, error: str) -> dict[str, Any]:
@@ -163,8 +177,8 @@ def try_rate(entry: Entry) -> dict[str, Any] | None:
         train(entry)
     except Interrupted:
         return None
-    except (ValueError, RuntimeError, MemoryError, OSError) as error:
-        found["error"] = " ".join(str(error).split())
+    except Exception as error:
+        found["error"] = told(error)
     try:
         rows = RunFolder.open(entry.folder).metrics()
     except RunError:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from ..config import SettingError
-from ..layers import known
 from ..train.job import Job
 from ..train.jobs import JOBS
 from ..train.settings import Settings
@@ -31,7 +30,10 @@ class Metric:
         return float(found)
 
     def shown(self, value: float) -> str:
-        return f"{100 * value:.1f} %" if self.unit == "share" else f"{value:.3f}"
+        if self.unit == "share":
+            return f"{100 * value:.1f} %"
+        small = self.better == "lower" and 0 < abs(value) < 0.01  # where a small error is what was raced for
+        return f"{value:.2e}" if small else f"{value:.3f}"
 
     def to_json(self) -> dict[str, str]:
         return {"name": self.name, "label": self.label, "better": self.better, "unit": self.unit}
@@ -52,7 +54,8 @@ class Heat:
     """The terms of a heat. `validation` is how the figure reads that a run is watched by while it learns.
 
     `elsewhere` is the metric on data of the user's own. `params` None leaves sizes as the settings say. With `rungs`
-    the entries are those of a ladder; `step_by_step` measures a text one token at a time, as it is written.
+    the entries are those of a ladder; `step_by_step` measures a text one token at a time, as it is written. `floor`
+    names the baseline that is no guess: what nobody can get below.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Heat:
     ladder: str | None = None
     rungs: tuple[Rung, ...] = ()
     step_by_step: bool = False
+    floor: str | None = None
 
     @property
     def job(self) -> Job[Any, Any]:
@@ -118,6 +122,8 @@ class Terms:
             raise SettingError(f"--equal {self.equal}: expected --budget with it: how many {self.equal} each may use")
         if self.budget is not None and not self.budget > 0:
             raise SettingError(f"--budget: expected more than 0, found {self.budget}")
+        if self.params is not None and self.params < 1:
+            raise SettingError(f"--params: expected at least 1, found {self.params}")
         if self.seeds < 1:
             raise SettingError(f"--seeds: expected at least 1, found {self.seeds}")
         if self.search is not None and self.search < 0:
@@ -162,7 +168,7 @@ def setting_names(heat: Heat, model: str) -> set[str]:
     """Every setting that this model has in this task."""
     job = heat.job
     homes = [Settings, job.task_config, job.data_config, *job.homes(model).values()]
-    return {f.name for home in homes for f in fields(home)}
+    return {f.name for home in homes for f in fields(home)} - set(job.idle(model))
 
 
 def accepted(heat: Heat, model: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -181,5 +187,5 @@ def _fitting(heat: Heat, settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def chosen(heat: Heat, models: Sequence[str]) -> Heat:
-    """The heat with these models alone."""
-    return replace(heat, models=tuple(known("model", model, heat.job.models) for model in models))
+    """The heat with these models alone, each once."""
+    return replace(heat, models=tuple(dict.fromkeys(heat.job.takes(model) for model in models)))

@@ -123,7 +123,7 @@ HEATS: dict[str, Heat] = {
             elsewhere=BLEU,
             validation=NATS,
             models=JOBS["captions"].models,
-            params=150_000,
+            params=250_000,  # the eye alone, which is the same for all, takes 160,000
             steps=300,
             settings={"batch": "32", "beam": "1", "eval_images": "100", "count": "2000"},
         ),
@@ -150,6 +150,7 @@ HEATS: dict[str, Heat] = {
             params=None,
             steps=300,
             settings={"features": "truth"},
+            floor="noise",
         ),
     )
 }

@@ -54,7 +54,7 @@ def card_of(run: Opened) -> dict[str, str] | None:
             "fast": "one look-up an order for a whole chunk",
         }
     decoding = run.job.name in ("translation", "captions")
-    layer = DECODERS.get(name) if decoding else KINDS[name].layer if name in KINDS else None
+    layer = DECODERS.get(name) if decoding else KINDS[name].layer if name in KINDS else name
     return card(layer)._asdict() if layer in LAYERS else None
 
 
@@ -68,7 +68,7 @@ def sample_of(run: Opened) -> Any:
         return {"prompt": prompt, "text": "".join(stream.write(used.model, used.kept, [prompt], config))}
     if run.job.name == "translation":
         return _translations(run)
-    return None
+    return _captions(run) if run.job.name == "captions" else None
 
 
 def _translations(run: Opened) -> list[dict[str, str]]:
@@ -85,6 +85,16 @@ def _translations(run: Opened) -> list[dict[str, str]]:
     ]
 
 
+def _captions(run: Opened) -> list[dict[str, Any]]:
+    side, references = run.used.kept.side, run.task.part("valid").captions
+    lists = run.task.hypotheses(run.used.model, "valid", run.used.run.task.greedy(), PAIRS)
+    said = [side.decode_prepared(found[0].tokens) for found in lists]
+    return [
+        {"source": f"picture {i + 1}", "reference": references[i][0], "output": text, "right": text in references[i]}
+        for i, text in enumerate(said)
+    ]
+
+
 def gradient_of(run: Opened) -> dict[str, list[float]] | None:
     """‖∂y_T/∂x_{T−k}‖ on rows of validation; None where nothing is read step by step, or nothing was trained."""
     if run.job.name == "ratings" or counted(run.used.model):
@@ -94,13 +104,18 @@ def gradient_of(run: Opened) -> dict[str, list[float]] | None:
 
 
 def costs_of(run: Opened) -> list[dict[str, int]]:
-    """What one row costs at some lengths, as the model declares it; a source is as long as what is written."""
+    """What one row costs at some lengths, as the model declares it.
+
+    A source that is translated is as long as what is written; a picture has its own size.
+    """
     cost = getattr(run.used.model, "cost", None)
     if cost is None or run.job.name == "series":  # a forecaster reads its look-back and no other length
         return []
+    memory = run.subject(Ask(rows=1)).memory() if run.job.name == "captions" else None
     found = []
     for length in LENGTHS:
-        own = cost(1, length, length) if run.job.name in ("translation", "captions") else cost(1, length)
+        source = length if run.job.name == "translation" else 0 if memory is None else memory.values.shape[1]
+        own = cost(1, length, source)
         extra = run.used.model.encoder_flops(1, length) if run.job.name == "translation" else 0
         found.append({"length": length, "flops": int(own.flops + extra), "state_bytes": int(own.state_bytes)})
     return found

@@ -14,7 +14,12 @@ def committed() -> dict[str, Any]:
 
 
 def rate_of(heat: Heat, climber: Climber) -> float | None:
-    """The committed rate of an entrant: the heat's own, else that of its model in the task's own heat."""
+    """The committed rate of an entrant: the heat's own, else that of its model in the task's own heat.
+
+    None on data of the user's own, which nobody has searched.
+    """
+    if heat.data.get("data"):
+        return None
     own = committed().get(heat.name, {}).get("rates", {})
     same = committed().get(heat.task, {}).get("rates", {})
     return own.get(climber.label, same.get(climber.model))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def run(
     heats = [terms.of(heat) for heat in heats]
     about = {"schema": SCHEMA, "title": title, "command": command}
     about["heats"] = [describe(heat, terms) for heat in heats]
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out}: expected a folder for the race, found a file; use another --out")
     out.mkdir(parents=True, exist_ok=True)
     rows = {key_of(row): row for row in _before(out, about)}
     _write_json(out / "race.json", about)
@@ -166,16 +169,30 @@ def _stoppable(command: str, rows: dict[Any, Row], entries: Sequence[Entry]) -> 
 
 
 def _before(out: Path, about: dict[str, Any]) -> list[Row]:
-    """The rows of an earlier, stopped race on the same terms; one on other terms is refused."""
+    """The rows of an earlier, stopped race on the same terms; one on other terms is refused.
+
+    A row whose figure is no number is as good as none: its entry runs again.
+    """
     place = out / "results.jsonl"
     if not place.exists():
         return []
     try:
         old = json.loads((out / "race.json").read_text(encoding="utf-8"))
-        rows = [json.loads(line) for line in place.read_text(encoding="utf-8").split("\n") if line]
         then, now = ({h["name"]: h["terms"] for h in one["heats"]} for one in (old, about))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{out}: expected a race, found something else ({error}); use another --out") from error
+    rows = []
+    for number, line in enumerate(place.read_bytes().split(b"\n"), 1):
+        try:
+            row = json.loads(line) if line.strip() else None
+            value = None if row is None or "error" in row else row["metric"]["value"]
+            if row is not None and key_of(row) and ("error" in row or (value is not None and isfinite(value))):
+                rows.append(row)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{place}, line {number}: expected a row of a race, found none ({type(error).__name__}: {error}); "
+                "delete that line and its entry runs again"
+            ) from error
     if list(then) != list(now):
         raise ValueError(
             f"{out}: expected a race with the heats {', '.join(now)}, found {', '.join(then)}; use another --out"

@@ -5,7 +5,7 @@ python -m recollect.race.search recall translation text    writes the committed 
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ Found = dict[tuple[str, str], dict[str, Any]]  # heat and label → lr, and what
 def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progress) -> Found:
     """A rate for every entrant: the committed one, or by a search whose cost is told.
 
-    A search is made once for all seeds and kept in search.json.
+    A search is made once for all seeds and kept in search.json; one in which every trial failed is made anew.
     """
     found: Found = {}
     wanted: dict[tuple[str, str], Entry] = {}
@@ -40,13 +40,15 @@ def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progr
             found[key] = {"lr": committed}
         else:
             wanted.setdefault(key, entry)
-    kept = _read(out)
+    kept = {name: own for name, own in _read(out).items() if any(one["value"] is not None for one in own["tried"])}
     missing = [entry for key, entry in wanted.items() if "/".join(key) not in kept]
     if missing:
         count = missing[0].terms.search or USUAL
-        progress.say(f"searching rates for {len(missing)} entrants: {count} each, 1/{count} of the budget each")
-        kept |= search(missing, out, count, 1 / count, jobs=jobs, progress=progress)
-        write_aside(out / FILE, (json.dumps(kept, indent=1) + "\n").encode())
+        who = "1 entrant" if len(missing) == 1 else f"{len(missing)} entrants"
+        progress.say(f"searching rates for {who}: {count} each, 1/{count} of the budget each")
+        for name, own in search(missing, out, count, 1 / count, jobs=jobs, progress=progress):
+            kept[name] = own
+            write_aside(out / FILE, (json.dumps(kept, indent=1) + "\n").encode())
     for key in wanted:
         own = kept["/".join(key)]
         found[key] = {"lr": own["lr"], "search": own}
@@ -55,8 +57,8 @@ def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progr
 
 def search(
     entries: Sequence[Entry], out: Path, count: int, share: float, *, jobs: int, progress: Progress
-) -> dict[str, dict[str, Any]]:
-    """For each entry the best of `count` rates, each tried with `share` of the budget."""
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """For each entry, as it is known, the best of `count` rates, each tried with `share` of the budget."""
     trials = [
         replace(entry, lr=lr, share=share, folder=out / "search" / f"{entry.folder.name}-{number}")
         for entry in entries
@@ -72,8 +74,10 @@ def search(
             answer = nothing(trial) | {"error": answer.reason}
         value = "failed" if answer["value"] is None else f"{answer['value']:.4f}"
         progress.say(f"[{done}/{len(trials)}] {trial.heat.name}: {trial.climber.label} at {trial.lr:g}: {value}")
-        tried.setdefault("/".join(trial.key[:2]), []).append(answer)
-    return {name: _best(answers, share) for name, answers in tried.items()}
+        name = "/".join(trial.key[:2])
+        tried.setdefault(name, []).append(answer)
+        if len(tried[name]) == count:
+            yield name, _best(tried[name], share)
 
 
 def _best(answers: list[dict[str, Any]], share: float) -> dict[str, Any]:
@@ -106,7 +110,7 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
                 for climber in heat.climbers()
                 if climber.model not in heat.job.counted
             ]
-            found = search(entries, out, count, share, jobs=jobs, progress=Progress())
+            found = dict(search(entries, out, count, share, jobs=jobs, progress=Progress()))
         content = json.loads(place.read_text(encoding="utf-8"))
         steps = entries[0].heat.steps * share
         of = f"{heat.params:,} parameters" if heat.params else "the settings of the heat"

@@ -42,20 +42,20 @@ def standings(heat: Heat, rows: Sequence[Row]) -> list[Standing]:
 def table(heat: Heat, rows: Sequence[Row]) -> tuple[tuple[str, ...], list[list[str]]]:
     """Columns and lines: by rank, or rung by rung with what each bought."""
     found = standings(heat, rows)
-    ranks = {own.label: number for number, own in enumerate(found, 1)}
+    means = [own.mean for own in found]
+    ranks = {own.label: 1 + means.index(own.mean) for own in found}  # equals share a rank
     order = [climber.label for climber in heat.climbers()]
     if heat.rungs:
         found.sort(key=lambda own: order.index(own.label) if own.label in order else len(order))
     gain = ("bought",) if heat.rungs else ()
     columns = ("rank", "rung" if heat.rungs else "model", heat.metric.label, *gain)
     columns += ("params", "tokens", "FLOPs", "seconds", "bytes of state")
-    lines, before = [], None
+    lines = []
     for own in found:
         spread = f" ({heat.metric.shown(own.low)} to {heat.metric.shown(own.high)})" if len(own.rows) > 1 else ""
-        bought = [_bought(heat, before, own)] if heat.rungs else []
+        bought = [_bought(heat, found, own)] if heat.rungs else []
         lines.append([str(ranks[own.label]), own.label, heat.metric.shown(own.mean) + spread, *bought, *_costs(own)])
-        before = own
-    marks = [", ".join(own.first["unfair"]) for own in found]
+    marks = [", ".join(dict.fromkeys(reason for row in own.rows for reason in row["unfair"])) for own in found]
     if any(marks):
         columns += ("unfair",)
         lines = [[*line, mark] for line, mark in zip(lines, marks, strict=True)]
@@ -66,15 +66,25 @@ def table(heat: Heat, rows: Sequence[Row]) -> tuple[tuple[str, ...], list[list[s
 
 def _costs(own: Standing) -> list[str]:
     first = own.first
-    size = f"{first['entries']:,} n-grams" if first.get("entries") else f"{first['params']:,}"
-    seconds = fmean(row["seconds"] or 0.0 for row in own.rows)
-    return [size, short(first["tokens"]), short(first["flops"]), f"{seconds:.1f}", f"{first['state_bytes']:,}"]
+    size = f"{first['entries']:,} counts" if first.get("entries") else f"{first['params']:,}"
+    seconds = f"{_mean(own, 'seconds') or 0:.1f}"
+    return [size, short(_mean(own, "tokens")), short(_mean(own, "flops")), seconds, f"{first['state_bytes']:,}"]
 
 
-def _bought(heat: Heat, before: Standing | None, own: Standing) -> str:
+def _mean(own: Standing, name: str) -> float | None:
+    """Over seeds: a budget in seconds gives each its own number of tokens."""
+    found = [row[name] for row in own.rows if row[name] is not None]
+    return fmean(found) if found else None
+
+
+def _bought(heat: Heat, found: Sequence[Standing], own: Standing) -> str:
+    """What a rung gained on the one right before it, where that has a result: more is better, whatever the metric."""
+    order = [rung.name for rung in heat.rungs]
+    place = order.index(own.label) if own.label in order else 0
+    before = next((other for other in found if place and other.label == order[place - 1]), None)
     if before is None:
         return "–"
-    gain = own.mean - before.mean
+    gain = own.mean - before.mean if heat.metric.better == "higher" else before.mean - own.mean
     if heat.metric.unit == "share":
         return f"{100 * gain:+.1f} points"
     return f"{gain:+.3f}"
@@ -104,15 +114,27 @@ def notes(heat: Heat, rows: Sequence[Row]) -> list[str]:
     found = _of_ngram(heat, rows) + _of_mask(good)
     if good:
         found += [f"Data: {good[0]['data']}; measured on validation.", *_of_guesses(heat, good)]
-    searched = [row for row in good if row.get("search")]
-    if searched:
-        total = sum(row["search"]["seconds"] for row in {row["entry"]: row for row in searched}.values())
-        found.append(f"Learning rates by a search of the same rates for all; it took {total:.0f} s of training beside.")
-    elif good and all(_committed(heat, row) for row in good):
-        found.append(f"Learning rates are committed with the package: {rates.how(heat)}.")
+    found += _of_rates(heat, good)
     reasons = sorted({reason for row in rows for reason in row.get("unfair", ())})
     found += [f"Marked {reason}: {fairness.REASONS[reason]}." for reason in reasons]
     found += [f"{row['entry']}, seed {row['seed']}, failed: {row['error']}" for row in rows if "error" in row]
+    return found
+
+
+def _of_rates(heat: Heat, good: Sequence[Row]) -> list[str]:
+    """Where learning rates come from: a search, the package, or both."""
+    searched = {row["entry"]: row["search"] for row in good if row.get("search")}
+    others = [row for row in good if not row.get("search") and row["model"] not in heat.job.counted]
+    committed = bool(others) and all(_committed(heat, row) for row in others)
+    found = []
+    if searched:
+        total = sum(one["seconds"] for one in searched.values())
+        whose = f" of {', '.join(searched)}" if others else ""
+        alike = "" if others else " of the same rates for all"
+        found.append(f"Learning rates{whose} by a search{alike}; it took {total:.0f} s of training beside.")
+    if committed:
+        whose = f" of {', '.join(dict.fromkeys(row['entry'] for row in others))}" if searched else ""
+        found.append(f"Learning rates{whose} are committed with the package: {rates.how(heat)}.")
     return found
 
 
@@ -153,9 +175,12 @@ def _of_guesses(heat: Heat, rows: Sequence[Row]) -> list[str]:
     if not rows:
         return []
     row = rows[0]
-    if "chance" in row:
+    if "chance" in row and heat.metric.unit == "share":
         seen = row["baselines"].get("one of the values seen")
         extra = "" if seen is None else f"; naming any value of the row {1 - seen:.1%}"
-        return [f"Without learning: {row['chance']:.1%} right by chance{extra}."]
+        return [f"Without a network: {row['chance']:.1%} right by chance{extra}."]
     guesses = ", ".join(f"{name} {value:.3f}" for name, value in row["baselines"].items())
-    return [f"Without learning, {heat.validation.label}: {guesses}."] if guesses else []
+    found = [f"Without a network, {heat.validation.label}: {guesses}."] if guesses else []
+    if row.get("floor") is not None:
+        found.append(f"Nobody can get below {row['floor']:.3f}: that much is {heat.floor}.")
+    return found

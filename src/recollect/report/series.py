@@ -62,7 +62,10 @@ def _draw(figure_of: Any, canvas_of: Any, names: list[str], past: Any, ahead: An
         then, now = places[: len(before)], places[len(before) :]
         panel.plot(then, [row[2] for row in before], color="0.25", linewidth=1, label="measured")
         bounded = [(t, row[3], row[4]) for t, row in zip(now, rows, strict=True) if row[3] is not None]
-        if bounded:
+        if len(bounded) == 1:  # a band needs two points
+            (time, *ends) = bounded[0]
+            panel.plot([time, time], ends, color="C0", alpha=0.5, marker="_", markersize=9, label="interval")
+        elif bounded:
             times, lower, upper = zip(*bounded, strict=True)
             panel.fill_between(times, lower, upper, color="C0", alpha=0.25, linewidth=0, label="interval")
         marker = "." if len(rows) == 1 else None

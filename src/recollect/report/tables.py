@@ -49,8 +49,10 @@ def spread(values: Sequence[float], shown: Callable[[float], str]) -> str:
     return mean if len(values) == 1 else f"{mean} ({shown(min(values))} – {shown(max(values))})"
 
 
-def machine(row: Row) -> str:
-    return row["machine"]["gpu"] or f"{row['machine']['cores']} CPU cores"
+def machines(group: Sequence[Row]) -> str:
+    """Where they were trained, each machine once."""
+    names = [row["machine"]["gpu"] or f"{row['machine']['cores']} CPU cores" for row in group]
+    return ", ".join(dict.fromkeys(names))
 
 
 def taken(group: Sequence[Row]) -> str:
@@ -90,7 +92,7 @@ def texts(found: list[Row]) -> str:
                 f"{group[0]['entries']:,} n-grams" if group[0]["entries"] else f"{group[0]['params']:,}",
                 *(_ends(group) if by_heart else []),
                 taken(group),
-                machine(group[0]),
+                machines(group),
             ]
         )
     return markdown(columns, lines, _rules(found))
@@ -128,7 +130,7 @@ def translations(found: list[Row]) -> str:
         cells += [spread([s[key] for s in scores], lambda v: f"{v:.2f}") for key in ("bleu", "cased_bleu", "chrf")]
         cells.append(spread([s["exact"] for s in scores], percent))
         cells.append(f"{statistics.mean(row['forced']['perplexity'] for row in group):.3f}")
-        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machine(group[0])])
+        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machines(group)])
     return markdown([*columns, "machine"], lines, _rules(found))
 
 
@@ -148,7 +150,7 @@ def series(found: list[Row]) -> str:
             here = [row["figures"] for row in group if _horizon(row) == horizon]
             shown = [spread([f[key] for f in here], lambda v: f"{v:.3f}") for key in ("mse", "mae")] if here else []
             cells.append(" / ".join(shown) or "–")
-        lines.append([*cells, str(least), f"{group[0]['params']:,}", taken(group), machine(group[0])])
+        lines.append([*cells, str(least), f"{group[0]['params']:,}", taken(group), machines(group)])
     for rival in ("naive", "seasonal naive"):
         shown = [next(row["rivals"][rival] for row in found if _horizon(row) == horizon) for horizon in own]
         lines.append([rival, *(f"{one['mse']:.3f} / {one['mae']:.3f}" for one in shown), "–", "0", "–", "–"])
@@ -194,7 +196,7 @@ def memories(found: list[Row]) -> str:
         cells.append(spread([row["accuracy"] for row in group], percent))
         cells.append(spread(_values(group), lambda v: f"{v:.5f}"))
         cells.append(f"{min(first['baselines'].values()):.5f}")
-        lines.append([*cells, f"{first['state_bytes']:,}", f"{first['params']:,}", taken(group), machine(first)])
+        lines.append([*cells, f"{first['state_bytes']:,}", f"{first['params']:,}", taken(group), machines(group)])
     return markdown([*columns, "parameters", "training", "machine"], lines, _rules(found))
 
 
@@ -205,7 +207,7 @@ def labels(found: list[Row]) -> str:
     for model, group in sorted(groups.items(), key=lambda item: -statistics.mean(r["accuracy"] for r in item[1])):
         cells = [f"`{model}`", str(len(group)), spread([row["accuracy"] for row in group], percent)]
         cells += [f"{statistics.mean(row[key] for row in group):.4f}" for key in ("macro_f1", "calibration_error")]
-        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machine(group[0])])
+        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machines(group)])
     for guess, accuracy in found[0]["baseline_accuracy"].items():
         lines.append([guess, "–", percent(accuracy), "–", "–", "–", "–", "–"])
     return markdown(columns, lines, _rules(found))
@@ -232,7 +234,7 @@ def captions(found: list[Row]) -> str:
             cells += [spread([s[key] for s in scores], lambda v: f"{v:.2f}") for key in ("bleu1", "bleu4")]
             cells.append(spread([s["exact"] for s in scores], percent))
             cells.append(f"{statistics.mean(n['nats_per_token'] for n in nats):.3f}")
-            lines.append([*cells, f"{group[0]['params']:,}", taken(group), machine(group[0])])
+            lines.append([*cells, f"{group[0]['params']:,}", taken(group), machines(group)])
     constant = found[0]["constant"]
     shown = [f"{constant['bleu1']:.2f}", f"{constant['bleu4']:.2f}", percent(constant["exact"])]
     lines.append(["one caption", "all pictures", "–", *shown, "–", "–", "–", "–"])
@@ -258,7 +260,7 @@ def ratings(found: list[Row]) -> str:
     for model, group in sorted(groups.items(), key=lambda item: statistics.mean(r["rmse"] for r in item[1])):
         cells = [f"`{model}`", str(len(group))]
         cells += [spread([row[key] for row in group], lambda v: f"{v:.4f}") for key in ("rmse", "mae")]
-        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machine(group[0])])
+        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machines(group)])
     for guess, value in found[0]["baselines"].items():
         lines.append([guess, "–", f"{value:.4f}", "–", "–", "–", "–"])
     return markdown(columns, lines, _rules(found))

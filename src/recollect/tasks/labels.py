@@ -6,6 +6,9 @@ The figures, by these rules:
     F1            of a label: 2·hits / (2·hits + misses + false alarms); the mean over labels that are there or said
     calibration   rows go into 15 bins by the probability of the answer; the mean distance between that and the share
                   of right answers in a bin, weighted by its rows (expected calibration error)
+
+The tokens of a run are those that it has read, of images their steps, padding left out; older rows in results/ count
+the texts and images instead.
 """
 
 import math
@@ -53,6 +56,7 @@ class Batch(NamedTuple):
     x: Tensor  # B T tokens, or B T D numbers
     lengths: Tensor | None  # B; None: every row has T steps
     y: Tensor  # B
+    tokens: int  # or steps, padding left out
     number: int = 0
 
 
@@ -73,15 +77,17 @@ class Rows:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def take(self, rows: Tensor, longest: int, number: int = 0) -> Batch:
-        """The rows with these numbers (on the device), of which the longest has `longest` steps."""
+    def take(self, numbers: np.ndarray, rows: Tensor | None = None, number: int = 0) -> Batch:
+        """The rows with these numbers; `rows` are the same on the device, where they are there already."""
+        sizes = self.sizes[numbers]
+        rows = torch.from_numpy(numbers).to(self.device) if rows is None else rows
         if self.images:
-            return Batch(self.values[rows].float() / 255, None, self.labels[rows], number)
+            return Batch(self.values[rows].float() / 255, None, self.labels[rows], int(sizes.sum()), number)
         lengths = self.lengths[rows]
-        steps = torch.arange(longest, device=self.device)
+        steps = torch.arange(int(sizes.max()), device=self.device)
         # beyond a row's end stands its last token again: whatever is there, nothing reads it
         places = self.starts[rows, None] + torch.minimum(steps, lengths[:, None] - 1)
-        return Batch(self.values[places].long(), lengths, self.labels[rows], number)
+        return Batch(self.values[places].long(), lengths, self.labels[rows], int(sizes.sum()), number)
 
 
 class LabelsTask:
@@ -102,9 +108,14 @@ class LabelsTask:
         return self.parts[split]
 
     def part(self, split: str) -> Part:
-        found = getattr(self.data, split, None) if split in ("train", "valid", "test") else None
+        if split not in ("train", "valid", "test"):
+            raise DataError(f"{self.data.name}: expected a split out of train, valid, test, found {split!r}")
+        found = getattr(self.data, split)
         if found is None:
-            raise DataError(f"{self.data.name}: expected a {split} part, found none")
+            raise DataError(
+                f"{self.data.name}: expected a {split} part, found none; measure a file with --data, or train with one "
+                "(--set test=FILE)"
+            )
         return found
 
     # Training
@@ -114,15 +125,14 @@ class LabelsTask:
         rows = self.rows(split)
         each = min(self.config.batch, len(rows))
         count = len(rows) // each
-        number, epoch, order, longest = start, -1, torch.zeros(0), np.zeros(0)
+        number, epoch, plan, order = start, -1, np.zeros(0), torch.zeros(0)
         while True:
             if number // count != epoch:
                 epoch = number // count
                 plan = self.plan(rows.sizes, each, np.random.default_rng([seed, epoch]))
-                longest = rows.sizes[plan].max(axis=1)
                 order = torch.from_numpy(plan).to(self.device)
             place = number % count
-            yield rows.take(order[place], int(longest[place]), number)
+            yield rows.take(plan[place], order[place], number)
             number += 1
 
     def plan(self, sizes: np.ndarray, each: int, draw: np.random.Generator) -> np.ndarray:
@@ -136,7 +146,7 @@ class LabelsTask:
 
     def loss(self, model: nn.Module, batch: Batch, carry: Any = None) -> Loss:
         value = cross_entropy(answers(model, batch), batch.y, label_smoothing=self.config.smoothing)
-        return Loss(value, len(batch.y))
+        return Loss(value, batch.tokens)
 
     @property
     def repeats(self) -> bool:
@@ -158,8 +168,7 @@ class LabelsTask:
         by_length = np.argsort(-rows.sizes[:count], kind="stable")
         losses, said, sure = [], [], []
         for at in range(0, count, self.config.eval_batch):
-            some = by_length[at : at + self.config.eval_batch]
-            batch = rows.take(torch.from_numpy(some).to(self.device), int(rows.sizes[some[0]]))
+            batch = rows.take(by_length[at : at + self.config.eval_batch])
             likely = answers(model, batch).float().log_softmax(dim=-1)
             losses.append(-likely.gather(1, batch.y[:, None])[:, 0])
             best = likely.max(dim=1)

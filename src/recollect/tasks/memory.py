@@ -1,6 +1,7 @@
 """The tests of memory as tasks: any of them, for any model, through the loop that trains everything.
 
-Training never sees a row twice on purpose; validation and test are fixed sets of rows, the same for every run.
+Training never sees a row twice on purpose; validation and test are fixed sets of rows, the same for every run. The
+tokens of a run are the steps that it has read, asked about or not; older rows in results/ count answers instead.
 """
 
 from collections.abc import Iterator
@@ -92,7 +93,7 @@ class MemoryTask:
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
         """Over the steps at which something is asked, and no others."""
         losses = self.losses(answers(model, batch.x, batch.at), batch.y)
-        return Loss(losses.mean(), losses.numel())
+        return Loss(losses.mean(), batch.y.shape[0] * batch.x.shape[1])
 
     def losses(self, said: Tensor, y: Tensor) -> Tensor:
         """Nats, or squared errors, of each answer: B A."""

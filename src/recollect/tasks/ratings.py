@@ -106,11 +106,14 @@ class RatingsTask:
         return {"rmse": float(np.sqrt(np.square(away).mean())), "mae": float(np.abs(away).mean())}
 
     def recovered(self, model: models.Ratings) -> dict[str, Any]:
-        """How much of the features that the ratings were made from the vectors hold: of users and of items."""
+        """How much of the features that the ratings were made from the vectors hold: of users and of items.
+
+        Nothing is said where vectors are too short for it, or so few that any features could be fitted with them.
+        """
         assert self.data.truth is not None
-        if model.config.width < self.data.truth.items.shape[1]:
-            return {}
         found, truth = model.vectors(), (self.data.truth.users, self.data.truth.items)
+        if not truth[0].shape[1] <= model.config.width < min(map(len, truth)):
+            return {}
         return {
             f"{kind}_recovery": models.recovery(own.cpu(), torch.from_numpy(true))._asdict()
             for kind, own, true in zip(("user", "item"), found, truth, strict=True)

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 
 from ..core.contract import check_settings
@@ -153,8 +154,26 @@ class SeriesTask:
 
     def solve(self, model: Forecaster) -> None:
         """A linear autoregression in closed form, over every window of the training part."""
-        whole = (self.window(part) for part in _parts(self.origins("train"), 1024))
-        model.solve(((batch.x, batch.y) for batch in whole), self.config.ridge)
+        model.solve(self._measured(model.config.channels == "joint"), self.config.ridge)
+
+    def _measured(self, joint: bool) -> Iterator[tuple[Tensor, Tensor]]:
+        """Past and future of the training windows whose whole future was measured; each series alone, or `joint`."""
+        found = False
+        for part in _parts(self.origins("train"), 1024):
+            x, y, counts = self.window(part)
+            if counts is not None:
+                if not joint:
+                    x, y, counts = (rearrange(own, "b t c -> (b c) t 1") for own in (x, y, counts))
+                whole = counts.all(dim=2).all(dim=1)
+                x, y = x[whole], y[whole]
+            if len(x):
+                found = True
+                yield x, y
+        if not found:
+            raise DataError(
+                f"{self.series.name}: expected training windows with every value of their horizon measured, found "
+                "none; set fit=steps or fill=linear, or a smaller --horizon"
+            )
 
     # Measuring
 
@@ -247,8 +266,8 @@ class SeriesTask:
 
     def rivals(self, split: str) -> dict[str, dict[str, Any]]:
         """Forecasts that any model should beat, over the same windows."""
-        found = {name: self._errors() for name in BASELINES}
         linear, chains = self._linear(), self._chains()
+        found = {name: self._errors() for name in BASELINES if name != "linear" or linear is not None}
         past = self.series.scaler.shrink(self.series.values)
         for part in _parts(self.origins(split), self.config.eval_batch):
             batch = self.window(part)
@@ -256,7 +275,7 @@ class SeriesTask:
                 ("naive", batch.x[:, -1:].expand_as(batch.y)),
                 ("seasonal naive", self._seasonal(part, past)),
                 ("mean", torch.zeros_like(batch.y)),
-                ("linear", linear(batch.x)),
+                *((("linear", linear(batch.x)),) if linear is not None else ()),
                 *((f"markov {order}", self._chained(chains[order], part, past)) for order in (1, 2)),
             ):
                 found[name].add(said, batch.y, batch.counts)
@@ -264,20 +283,23 @@ class SeriesTask:
 
     def _seasonal(self, origins: Sequence[int], past: np.ndarray) -> Tensor:
         """The last season, over and over; before there was one, the last value."""
-        period = self.series.scaler.period
         first = np.asarray(origins)[:, None]
-        if min(origins) < period:
-            period = 1
+        period = np.where(first < self.series.scaler.period, 1, self.series.scaler.period)
         at = first - period + np.arange(self.config.horizon) % period
         return torch.from_numpy(past[at]).to(self.values)
 
     def _linear(self) -> Any:
-        """Least squares from the look-back to each point of the horizon, both less the last value; a little ridge."""
+        """Least squares from the look-back to each point of the horizon, both less the last value; a little ridge.
+
+        None where too much is missing to fit it.
+        """
         columns, lookback, horizon = self.values.shape[1], self.config.lookback, self.config.horizon
         config = ModelConfig(model="ar", normalise="last", series=columns, lookback=lookback, horizon=horizon)
         model = config.build().to(self.device)
-        whole = (self.window(part) for part in _parts(self.origins("train"), 1024))
-        model.solve(((batch.x, batch.y) for batch in whole), ridge=1e-4)
+        try:
+            model.solve(self._measured(joint=False), ridge=1e-4)
+        except DataError:
+            return None
         return lambda x: model(x)[..., 0].detach()
 
     def _chains(self) -> dict[int, list[tuple[markov.Markov, np.ndarray]]]:

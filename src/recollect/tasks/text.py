@@ -193,7 +193,7 @@ class TextTask:
             "perplexity": math.exp(min(nats, 700)),
             "bits_per_byte": total / math.log(2) / text,
             "tokens": count,
-            "rule": self.describe(rule),
+            "rule": self.describe(rule, split),
         }
         if rule == "windows":
             found["by_position"] = self.by_position(losses)
@@ -203,8 +203,9 @@ class TextTask:
         """The nats of every token of a split but the first, in order, float64."""
         return {"windows": self._by_windows, "stateful": self._stateful, "sliding": self._sliding}[rule](model, split)
 
-    def describe(self, rule: Rule) -> str:
-        limit = f", of the first {self.config.eval_tokens:,} tokens" if self.config.eval_tokens else ""
+    def describe(self, rule: Rule, split: str) -> str:
+        there, read = len(self.tokens(split)), len(self.measured(split))
+        limit = f", of the first {read:,} tokens" if read < there else ""
         return self._rules(self.config.context)[rule] + limit
 
     @staticmethod

@@ -19,7 +19,7 @@ from ..data.pictures import LONGEST, SHARE
 from ..decode.beam import Config as Search
 from ..decode.beam import Hypothesis
 from ..decode.sample import device_of
-from ..models import captioner
+from ..models import captioner, seq2seq
 from ..tasks import captions
 from .folder import RunError
 from .job import Job, Run, Used, told
@@ -64,6 +64,9 @@ class CaptionsJob(Job[Captioned, Kept]):
 
     def homes(self, model: str) -> dict[str, type]:
         return {"model": captioner.Config}
+
+    def idle(self, model: str) -> Sequence[str]:
+        return () if model in seq2seq.RECURRENT else ("cell",)
 
     def read(self, config: DataConfig, data_dir: str | None, kept: Kept | None = None) -> Captioned:
         given = asdict(config)
@@ -190,7 +193,7 @@ class CaptionsJob(Job[Captioned, Kept]):
             f"BLEU-4 {found['bleu']:.2f}, exact {100 * found['exact']:.1f} %"
         )
 
-    def elsewhere(self, config: DataConfig, data: Sequence[str]) -> DataConfig:
+    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Kept) -> DataConfig:
         """All of another folder is the part that is measured; sets that have parts keep them."""
         return replace(config, data=tuple(data), whole=data[0] not in (SHAPES, *SETS))
 

@@ -40,20 +40,25 @@ class Compiled:
 
 
 class Held(NamedTuple):
-    """A graph with the places that it reads from and writes to."""
+    """A graph with the places that it reads from and writes to, and the parameters that its loss depends on."""
 
     graph: Any
     batch: Any
     carry: Any
     loss: Loss
+    reached: list[nn.Parameter]
 
 
 class Captured:
-    """`step(batch, carry)` leaves gradients behind; so does a call of this, from a graph where it can."""
+    """`step(batch, carry)` leaves gradients behind; so does a call of this, from a graph where it can.
+
+    As in a plain step, a parameter that a loss does not depend on keeps the gradient that it had, be it None: zeros
+    would let an optimiser decay it.
+    """
 
     def __init__(self, step: Callable[[Any, Any], Loss], parameters: Sequence[nn.Parameter]) -> None:
         self.step = step
-        self.parameters = list(parameters)
+        self.places = {parameter: torch.zeros_like(parameter) for parameter in parameters}  # of gradients, for graphs
         self.held: dict[Any, Held] = {}
         self.pool: Any = None  # of memory, shared by all graphs, since only one runs at a time
 
@@ -66,30 +71,51 @@ class Captured:
         held = self.held[key]
         fill(held.batch, batch)
         fill(held.carry, carry)
+        self.take_places(held.reached)
         held.graph.replay()
         return replace(held.loss, tokens=getattr(batch, "tokens", held.loss.tokens))
 
+    def take_places(self, parameters: Sequence[nn.Parameter]) -> None:
+        """Let gradients lie where a graph adds to them, with what they are so far."""
+        fresh = [self.places[parameter] for parameter in parameters if parameter.grad is None]
+        if fresh:
+            torch._foreach_zero_(fresh)  # pyright: ignore[reportPrivateImportUsage]
+        for parameter in parameters:
+            place = self.places[parameter]
+            if parameter.grad is not None and parameter.grad is not place:
+                place.copy_(parameter.grad)
+            parameter.grad = place
+
     def capture(self, batch: Any, carry: Any) -> Held:
-        for parameter in self.parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        before = [parameter.grad.clone() for parameter in self.parameters if parameter.grad is not None]
+        before = [parameter.grad for parameter in self.places]
+        for parameter in self.places:
+            parameter.grad = None
         batch, carry = states.map(torch.clone, batch), states.map(torch.clone, carry)
+        self.warm_up(batch, carry)
+        reached = [parameter for parameter in self.places if parameter.grad is not None]
+        for parameter in reached:
+            parameter.grad = self.places[parameter]
+        graph, loss = self.record(batch, carry)
+        for parameter, gradient in zip(self.places, before, strict=True):
+            parameter.grad = gradient
+        kept = None if loss.carry is None else states.detach(loss.carry)
+        return Held(graph, batch, carry, Loss(loss.value.detach(), loss.tokens, kept), reached)
+
+    def warm_up(self, batch: Any, carry: Any) -> None:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(WARM_UPS):
                 self.step(batch, carry)
         torch.cuda.current_stream().wait_stream(side)
+
+    def record(self, batch: Any, carry: Any) -> tuple[Any, Loss]:
+        """The graph of a step; nothing is computed yet."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
             loss = self.step(batch, carry)
         self.pool = graph.pool()
-        for parameter, gradient in zip(self.parameters, before, strict=True):
-            assert parameter.grad is not None
-            parameter.grad.copy_(gradient)
-        kept = None if loss.carry is None else states.detach(loss.carry)
-        return Held(graph, batch, carry, Loss(loss.value.detach(), loss.tokens, kept))
+        return graph, loss
 
 
 def shape_of(tree: Any) -> tuple:

@@ -18,7 +18,8 @@ from ..config import SettingError, distribute
 from ..core import laws
 from ..core.contract import ContractError, Memory
 from ..core.task import Task
-from ..layers import known
+from ..layers import LAYERS, known
+from ..models.body import NAMED, kind_of
 from ..models.size import parameters
 from . import checkpoint
 from .folder import RunError, RunFolder
@@ -76,6 +77,7 @@ class Job(ABC, Generic[D, K]):
     data_config: Any  # frozen dataclasses
     task_config: Any
     usual: ClassVar[Mapping[str, str]] = {}  # settings where the flags say nothing
+    stacks: ClassVar[bool] = False  # whether any layer that can be stacked is a model here, by its name
     counted: ClassVar[Sequence[str]] = ()  # models that are counted, not trained
     unsized: ClassVar[Sequence[str]] = ()  # models without a width that could be solved for
 
@@ -141,7 +143,18 @@ class Job(ABC, Generic[D, K]):
         """The rules of measuring that `name` stands for, in tasks that have several."""
         raise SettingError(f"--rule: expected a task with several rules, found {self.name}, which has one")
 
-    def elsewhere(self, config: Any, data: Sequence[str]) -> Any:
+    def idle(self, model: str) -> Sequence[str]:
+        """Settings that other models of the same Config go by, and this one does not."""
+        return ()
+
+    def takes(self, model: str) -> str:
+        """The name of a model that this task can train; any other is refused with one line."""
+        if model in self.models or not (self.stacks and model in LAYERS):
+            return known(NAMED if self.stacks else "model", model, self.models)
+        kind_of(model)
+        return model
+
+    def elsewhere(self, config: Any, data: Sequence[str], kept: K) -> Any:
         """The settings for measuring a run on other data."""
         return replace(config, data=tuple(data))
 
@@ -184,13 +197,17 @@ class Job(ABC, Generic[D, K]):
 
         `given` are settings of the data that have a flag of their own, already with their types.
         """
-        known("model", model, self.models)
+        self.takes(model)
         own = {field.name for field in fields(self.data_config)}
         for name in given:
             if name not in own:
                 raise SettingError(f"--{name}: expected a flag of the task {self.name}, found one of another task")
         texts = {**self.usual, **texts}
         homes = {"train": Settings, self.name: self.task_config, "data": self.data_config} | self.homes(model)
+        for name in self.idle(model):
+            if name in texts:
+                others = ", ".join(other for other in self.models if name not in self.idle(other))
+                raise SettingError(f"{name}: expected it with {others}, found it with {model}; leave it out")
         parts = distribute(texts, homes)
         if "model" in parts["model"]:
             raise SettingError("--set: expected the model's name as --model, found it among the settings")
@@ -304,13 +321,26 @@ class Job(ABC, Generic[D, K]):
     ) -> dict[str, Any]:
         """The figures of a run, on its own data or on other data."""
         used = self.load(path, device)
-        source = self.elsewhere(used.run.data, data) if data else used.run.data
+        source = self.elsewhere(used.run.data, data, used.kept) if data else used.run.data
         found = self.read(source, data_dir, used.kept)
         task = self.task(used.run, found, device)
         about = {"run": str(path), "data": found.name, "split": split, "params": parameters(used.model)}
         if _is_seen(source):
             about["baselines_seen"] = True
+        if not data and (change := self.changed(used, found)):
+            about["changed"] = change
         return about | self.figures(used.model, task, split, **options)
+
+    def changed(self, used: Used[K], data: D) -> str | None:
+        """What is other about a run's data than when it was trained, in a line; None where all is the same."""
+        before, now = used.folder.config().get("corpus"), self.describe(data)
+        if not isinstance(before, dict) or before.get("fingerprint") in (None, now["fingerprint"]):
+            return None
+        counts = [name for name in now if name not in ("fingerprint", "notes") and before.get(name) != now[name]]
+        told = ", ".join(f"{name} was {before.get(name)} and is {now[name]}" for name in counts)
+        return (
+            f"the data of {used.folder.path} changed since training: {told or 'as much as before, but other content'}"
+        )
 
     def result(
         self, path: str, *, split: str, device: str, data_dir: str | None = None, **options: Any

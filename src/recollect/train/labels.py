@@ -17,10 +17,10 @@ from ..data import labels as sets
 from ..data import tokenize
 from ..data.label_sources import SETS, find_images
 from ..data.labelled import Kept, Labelled, StepName
-from ..data.text import DataError
+from ..data.text import DataError, lines
 from ..layers import LAYERS, known
 from ..models import bag, classifier
-from ..models.body import KINDS
+from ..models.body import KINDS, kind_of
 from ..tasks import labels
 from . import checkpoint
 from .budget import Spent
@@ -79,12 +79,13 @@ class LabelsJob(Job[Labelled, Kept]):
     default = "gru"
     data_config = DataConfig
     task_config = labels.Config
+    stacks = True
     counted = unsized = COUNTED
 
     def homes(self, model: str) -> dict[str, type]:
         if model in COUNTED:
             return {"model": bag.Config}
-        return {"model": classifier.Config, "layer": LAYERS[KINDS[model].layer]}
+        return {"model": classifier.Config, "layer": LAYERS[kind_of(model).layer]}
 
     def read(self, config: DataConfig, data_dir: str | None, kept: Kept | None = None) -> Labelled:
         return config.load(data_dir, kept)
@@ -190,11 +191,15 @@ class LabelsJob(Job[Labelled, Kept]):
             f"{found['nats']:.4f} nats, calibration error {found['calibration_error']:.4f} ({found['rule']})"
         )
 
-    def elsewhere(self, config: DataConfig, data: Sequence[str]) -> DataConfig:
-        """All of other tables is the part that is measured; images come with a test part of their own."""
+    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Kept) -> DataConfig:
+        """All of other tables is the part that is measured; images come with a test part of their own.
+
+        If the run's own tables have a header, theirs begin with one too, unless there stands a label that it knows.
+        """
         if list(data) == ["mnist"] or find_images(data) is not None:
             return replace(config, data=tuple(data), valid=(), test=())
-        return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), header=None)
+        headed = config.header and all(_first_cells(name).isdisjoint(kept.classes) for name in data)
+        return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), header=headed or None)
 
     def fit(
         self, task: Any, model: nn.Module, run: Run, folder: RunFolder, device: str, progress: Progress, again: bool
@@ -215,18 +220,21 @@ class LabelsJob(Job[Labelled, Kept]):
 JOB = LabelsJob()
 
 
+def _first_cells(name: str) -> set[str]:
+    """What stands in the first line of a table; nothing where there is no such file."""
+    first = next(iter(lines(name)), "") if Path(name).is_file() else ""
+    return {cell.strip() for cell in first.split("\t")}
+
+
 def configure_model(settings: dict[str, Any], kept: Kept) -> classifier.Config:
     """The settings of a classifier that reads what `kept` describes."""
     own = dict(settings)
     name = own.pop("name", None)
-    if name not in KINDS:
-        raise ContractError(f"model: expected one of {', '.join(MODELS)}, found {name!r}")
     if own.get("pool") == "each":
         raise ContractError("labels: expected one answer a row by the pool last, mean or attention, found 'each'")
     try:
-        return classifier.Config(
-            model=name, inputs=kept.inputs, outputs=len(kept.classes), tokens=kept.tokenizer is not None, **own
-        )
+        sizes = {"inputs": kept.inputs, "outputs": len(kept.classes), "tokens": kept.tokenizer is not None}
+        return classifier.Config(model=JOB.takes(name), **sizes, **own)
     except (KeyError, TypeError, AttributeError) as error:
         raise told(name, error) from error
 

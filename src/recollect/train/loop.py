@@ -127,7 +127,7 @@ class Trainer:
             rate = self.schedule.rate(spent.step, share)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
-            self.optimizer.zero_grad(set_to_none=not settings.graph)  # a graph writes gradients where they were
+            self.optimizer.zero_grad()
             total, tokens, flops = 0.0, 0, 0.0
             for _ in range(settings.accumulate):
                 batch = next(batches)

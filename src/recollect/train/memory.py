@@ -13,7 +13,7 @@ from ..core.contract import ContractError, Memory
 from ..data import memory as tests
 from ..layers import LAYERS
 from ..models import classifier
-from ..models.body import KINDS, BodyConfig
+from ..models.body import KINDS, BodyConfig, kind_of
 from ..tasks import memory
 from .folder import RunError, RunFolder
 from .job import Job, Run, told
@@ -27,6 +27,7 @@ class MemoryJob(Job[tests.Test, tests.Test]):
 
     models = tuple(KINDS)
     default = "lstm"
+    stacks = True
     task_config = memory.Config
     # rows are never seen twice, so there is nothing for decay to guard against
     usual: ClassVar[Mapping[str, str]] = {"lr": "3e-3", "weight_decay": "0"}
@@ -36,7 +37,7 @@ class MemoryJob(Job[tests.Test, tests.Test]):
         self.data_config = test
 
     def homes(self, model: str) -> dict[str, type]:
-        return {"model": BodyConfig, "layer": LAYERS[KINDS[model].layer]}
+        return {"model": BodyConfig, "layer": LAYERS[kind_of(model).layer]}
 
     def read(self, config: tests.Test, data_dir: str | None, kept: tests.Test | None = None) -> tests.Test:
         """The settings are the data. Another test than the run's own must have the same words."""
@@ -90,7 +91,7 @@ class MemoryJob(Job[tests.Test, tests.Test]):
     def _model(self, settings: dict[str, Any], test: tests.Test) -> classifier.Config:
         own = {"inputs": test.inputs, "outputs": test.outputs, "tokens": test.tokens, "pool": "each"}
         rest = {name: value for name, value in settings.items() if name != "name"}
-        return classifier.Config(model=settings["name"], **own, **rest)
+        return classifier.Config(model=self.takes(settings["name"]), **own, **rest)
 
     def task(self, run: Run, data: tests.Test, device: str) -> memory.MemoryTask:
         return memory.MemoryTask(run.task, data, device)
@@ -128,7 +129,7 @@ class MemoryJob(Job[tests.Test, tests.Test]):
         guesses = ", ".join(f"{name} {value:.5f}" for name, value in found["baselines"].items())
         return f"{self.data_config.metric} of guesses: {guesses}"
 
-    def elsewhere(self, config: tests.Test, data: Sequence[str]) -> tests.Test:
+    def elsewhere(self, config: tests.Test, data: Sequence[str], kept: tests.Test) -> tests.Test:
         """The same test with other dials, as `--data distance=200`."""
         try:
             return replace(config, **distribute(split(data), {"data": self.data_config})["data"])

@@ -176,7 +176,7 @@ class RatingsJob(Job[Ratings, Kept]):
     def headline(self, found: dict[str, Any]) -> str:
         return f"validation RMSE {found['rmse']:.4f}, MAE {found['mae']:.4f} ({found['rule']})"
 
-    def elsewhere(self, config: DataConfig, data: Sequence[str]) -> DataConfig:
+    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Kept) -> DataConfig:
         """All of other ratings is the part that is measured."""
         return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), features=None, titles=None)
 

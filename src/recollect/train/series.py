@@ -20,7 +20,7 @@ from ..data.series_table import HeaderName, Table
 from ..data.text import DataError
 from ..layers import LAYERS
 from ..models import forecaster
-from ..models.body import KINDS
+from ..models.body import KINDS, kind_of
 from ..models.forecaster import Forecaster, Stepper
 from ..tasks import series
 from ..tasks.series import SeriesTask, marks
@@ -92,10 +92,11 @@ class SeriesJob(Job[Series, Scaler]):
     default = "gru"
     data_config = DataConfig
     task_config = series.Config
+    stacks = True
     unsized = ("ar",)
 
     def homes(self, model: str) -> dict[str, type]:
-        return {"model": forecaster.Config, "layer": LAYERS[KINDS[model].layer]}
+        return {"model": forecaster.Config, "layer": LAYERS[kind_of(model).layer]}
 
     def read(self, config: DataConfig, data_dir: str | None, kept: Scaler | None = None) -> Series:
         return config.load(data_dir, kept)
@@ -140,10 +141,8 @@ class SeriesJob(Job[Series, Scaler]):
     def build(self, settings: dict[str, Any], kept: Scaler, inside: tuple[Path, ...] = ()) -> nn.Module:
         settings = dict(settings)
         name = settings.pop("name", None)
-        if name not in MODELS:
-            raise ContractError(f"model: expected one of {', '.join(MODELS)}, found {name!r}")
         try:
-            found = forecaster.Config(model=name, **settings).build()
+            found = forecaster.Config(model=self.takes(name), **settings).build()
         except (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
             raise told(name, error) from error
         if found.config.series != len(kept.columns):
@@ -162,6 +161,7 @@ class SeriesJob(Job[Series, Scaler]):
         return {
             "metric": {"name": task.metric, "value": found[task.metric], "rule": found["rule"]},
             "figures": found,
+            "intervals": model.config.intervals,
             **fed_back,
             "baselines": {name: rival[task.metric] for name, rival in rivals.items()},
             "rivals": rivals,
@@ -197,12 +197,14 @@ class SeriesJob(Job[Series, Scaler]):
         metric = found["metric"]["name"]
         below = [
             figures["rule"],
-            f"without learning, {metric}: " + "  ".join(f"{n} {v:.4f}" for n, v in found["baselines"].items()),
+            f"without learning, {metric}: " + "  ".join(f"{n} {_short(v)}" for n, v in found["baselines"].items()),
         ]
         if found["better"]:
             below.append(f"better than this model: {', '.join(found['better'])}")
         if "coverage" in figures:
-            below.append(f"intervals meant to hold {figures['level']:.0%} held {figures['coverage']:.1%}")
+            own = found["intervals"] == "residual" and found.get("split") == "valid"
+            told = " (of the errors that they were made from: ask for --split test)" if own else ""
+            below.append(f"intervals meant to hold {figures['level']:.0%} held {figures['coverage']:.1%}{told}")
         return ("horizon", *names), rows, below
 
     def headline(self, found: dict[str, Any]) -> str:
@@ -210,7 +212,7 @@ class SeriesJob(Job[Series, Scaler]):
         errors = ", ".join(f"{name} {_short(found[name])}" for name in ("mse", "mae", "mase"))
         return f"validation {errors}{held} ({found['rule']})"
 
-    def elsewhere(self, config: DataConfig, data: Sequence[str]) -> DataConfig:
+    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Scaler) -> DataConfig:
         """All of another series is the part that is measured."""
         return replace(config, data=tuple(data), whole=True)
 
@@ -245,7 +247,9 @@ def _solvable(config: forecaster.Config, task: series.Config, forced: bool = Fal
 
 
 def _short(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if value == 0 or 1e-2 <= abs(value) < 1e6 else f"{value:.4g}"
 
 
 JOB = SeriesJob()
@@ -288,13 +292,12 @@ def open_file(used: Used[Scaler], file: str, data_dir: str | None = None) -> Tab
 
 
 def history(table: Table, last: int | None = None) -> list[Point]:
-    """The measured values of a table's last rows, to be drawn."""
+    """The values of a table's last rows, to be drawn; NaN where nothing was measured."""
     first = 0 if last is None else max(0, len(table.values) - last)
     return [
         Point(table.times.texts[i], column, float(table.values[i, c]))
         for c, column in enumerate(table.columns)
         for i in range(first, len(table.values))
-        if not np.isnan(table.values[i, c])
     ]
 
 

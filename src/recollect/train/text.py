@@ -16,6 +16,7 @@ from ..data.known import KNOWN
 from ..data.tokenizer import Tokenizer
 from ..layers import LAYERS, known
 from ..models import language, ngram
+from ..models.body import kind_of
 from ..models.mixture import Mixture, best_share
 from ..tasks import text
 from . import checkpoint
@@ -78,12 +79,13 @@ class TextJob(Job[Corpus, Tokenizer]):
     default = "transformer"
     data_config = DataConfig
     task_config = text.Config
+    stacks = True
     counted = unsized = COUNTED
 
     def homes(self, model: str) -> dict[str, type]:
         if model in COUNTED:
             return {"model": ngram.Config}
-        return {"model": language.Config, "layer": LAYERS[language.KINDS[model].layer]}
+        return {"model": language.Config, "layer": LAYERS[kind_of(model).layer]}
 
     def read(self, config: DataConfig, data_dir: str | None, kept: Tokenizer | None = None) -> Corpus:
         return config.load(data_dir, existing=kept)
@@ -172,7 +174,7 @@ class TextJob(Job[Corpus, Tokenizer]):
         rules = list(get_args(text.Rule))
         return rules if name == "all" else [known("rule", name, [*rules, "all"])]
 
-    def elsewhere(self, config: DataConfig, data: Sequence[str]) -> DataConfig:
+    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Tokenizer) -> DataConfig:
         """All of another text is the part that is measured."""
         return replace(config, data=tuple(data), valid=tuple(data), test=())
 
@@ -212,9 +214,7 @@ def build_model(settings: dict[str, Any], vocab: int, inside: tuple[Path, ...] =
         if name == "mixture":
             first, second = (JOB.load(path, inside=inside).model for path in settings["of"])
             return Mixture(first, second)
-        if name not in language.KINDS:
-            raise ContractError(f"model: expected one of {', '.join([*MODELS, 'mixture'])}, found {name!r}")
-        return language.Config(vocab=vocab, model=name, **settings).build()
+        return language.Config(vocab=vocab, model=JOB.takes(name), **settings).build()
     except (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
         raise told(name, error) from error
 

@@ -28,6 +28,7 @@ Sides = tuple[Side, Side]
 class DataConfig:
     """Where the pairs are (none: numbers in words), and how they are cut up; see `data.parallel.load`.
 
+    `columns` are those of a table that hold the source and the target, counted from 1.
     `joint` makes one vocabulary for both languages; `lower` and `moses` prepare the text before it is tokenised.
     `held_out` is the share of sentences for validation, and as much for the test, where the data has none.
     """
@@ -36,6 +37,7 @@ class DataConfig:
     pair: str | None = None
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
+    columns: tuple[int, ...] = (1, 2)
     tokenizer: str = "bpe"
     vocab: int | None = None
     joint: bool = False
@@ -51,6 +53,8 @@ class DataConfig:
         check_settings(self)
         check_names(self)
         known("tokenizer", self.tokenizer, tokenize.CHOICES)
+        if len(self.columns) != 2 or not all(type(column) is int and column > 0 for column in self.columns):
+            raise ContractError(f"data: expected two columns counted from 1, such as 1,3, found {self.columns}")
 
 
 class TranslationJob(Job[Parallel, Sides]):
@@ -71,6 +75,9 @@ class TranslationJob(Job[Parallel, Sides]):
 
     def homes(self, model: str) -> dict[str, type]:
         return {"model": seq2seq.Config}
+
+    def idle(self, model: str) -> Sequence[str]:
+        return () if model in seq2seq.RECURRENT else ("cell",)
 
     def read(self, config: DataConfig, data_dir: str | None, kept: Sides | None = None) -> Parallel:
         given = asdict(config)
@@ -187,7 +194,7 @@ class TranslationJob(Job[Parallel, Sides]):
         scored = f", BLEU {found['bleu']:.2f} (greedy)" if "bleu" in found else ""
         return f"validation {found['nats_per_token']:.4f} nats/token, perplexity {found['perplexity']:.3f}{scored}"
 
-    def elsewhere(self, config: DataConfig, data: Sequence[str]) -> DataConfig:
+    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Sides) -> DataConfig:
         """All of the other pairs are the part that is measured."""
         return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data))
 

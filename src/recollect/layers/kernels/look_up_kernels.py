@@ -12,6 +12,8 @@ KEY and VALUE are the widths of a key and of a value, WIDE_KEY and WIDE_VALUE th
 import triton
 import triton.language as tl
 
+from .curves import tanh
+
 SPAN = tl.constexpr(256)  # scores that become shares at a time
 
 
@@ -125,11 +127,3 @@ def find(place, places, column, COLUMNS: tl.constexpr):
     first = tl.program_id(0).to(tl.int64) * places * COLUMNS
     there = (place < places)[:, None] & (column < COLUMNS)[None, :]
     return first + place[:, None] * COLUMNS + column[None, :], there
-
-
-@triton.jit
-def tanh(x):
-    """To the rounding of numbers near 1; the exponential lies between 0 and 1, whatever x."""
-    small = tl.exp(-2 * tl.abs(x))
-    size = 2 / (1 + small) - 1
-    return tl.where(x < 0, -size, size)

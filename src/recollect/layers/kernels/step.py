@@ -155,7 +155,7 @@ def attend_step(
             BLOCK=block,
             ROTARY=angles,
             num_warps=warps or (8 if programs < BUSY else 4),
-            **_overlap(qkv.device, overlap),
+            **overlapping(qkv.device, overlap),
         )
     return y
 
@@ -199,7 +199,7 @@ def _linear(
         "ADD": residual is not None,
         "ACTIVATION": activation,
         "num_warps": launch["warps"],
-        **_overlap(x.device, given.get("overlap")),
+        **overlapping(x.device, given.get("overlap")),
     }
     programs = -(-count // launch["rows"])
     with torch.cuda.device_of(x):
@@ -273,7 +273,7 @@ def _counted(keys: Tensor, programs: int) -> Tensor:
     return made
 
 
-def _overlap(device: torch.device, wanted: bool | None) -> dict[str, bool]:
+def overlapping(device: torch.device, wanted: bool | None = None) -> dict[str, bool]:
     if interpreted() or device.type != "cuda":
         return {"OVERLAP": False}
     able = capability(device) >= (9, 0)

@@ -35,9 +35,11 @@ def canvas(width: float, height: float) -> tuple[Any, Any]:
 
 
 def check_path(path: str) -> None:
-    """Refuse a name that says no format, before anything is computed."""
+    """Refuse a name that says no format, or a place that is no folder, before anything is computed."""
     if Path(path).suffix.lower() not in FORMATS:
         raise FigureError(f"{path}: expected a figure that ends in {', '.join(FORMATS)}, found another ending")
+    if not Path(path).absolute().parent.is_dir():
+        raise FigureError(f"{path}: expected a folder for the figure, found no {Path(path).parent}; make it first")
 
 
 def save(figure: Any, path: str) -> None:

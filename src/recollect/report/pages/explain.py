@@ -5,9 +5,12 @@ SEED = (
     "model with another seed shows how much of a result is luck."
 )
 RANGE = "A range goes from the least to the greatest value over seeds."
-BASELINE = "A <em>baseline</em> (dashed) is what a guess without any learning gets by the same measure."
+BASELINE = "A <em>baseline</em> (dashed) is what a plain rule without a network gets by the same measure."
 PARAMETERS = "<em>Parameters</em> are the numbers that learning adjusts."
-TOKEN = "A <em>token</em> is one unit of a sequence: a letter, a word or a symbol."
+TOKEN = (
+    "A <em>token</em> is one unit of a sequence: a letter, a word or a symbol. Counted are those that are asked for: "
+    "every one of a text, the words of a translation, the answers of a test of memory, the label of a row."
+)
 FLOP = "A <em>FLOP</em> is one addition or multiplication of two numbers."
 STATE = "The <em>state</em> is all that a model keeps of what it has read."
 VALIDATION = "<em>Validation</em> data are kept apart and never learned from."
@@ -34,6 +37,7 @@ COSTS = (
     "Where a line rises, a longer text costs more; where the state lies flat, the model must fit all that it has read "
     "into the same room."
 )
+SOURCE = "Here the source is as long as what is written, and reading it is part of the work."
 
 REASONS = {
     "size": "its number of parameters is off by more than a quarter from what was asked for",
@@ -54,13 +58,14 @@ METRICS = {
     "bits_per_byte": "how many bits the model would need to write down each byte of the text",
     "perplexity": "among how many equally likely tokens the model seems to choose",
     "mse": "the mean squared error",
-    "rmse": "the root of the mean squared error, in the unit of the series",
-    "mae": "the mean absolute error, in the unit of the series",
+    "rmse": "the root of the mean squared error, in the unit of what is foretold",
+    "mae": "the mean absolute error, in the unit of what is foretold",
     "loss": "how far the model's answers are from the right ones",
 }
+STEPS = "steps: training ends after the same number for all; sizes are those of each"
 EQUAL = {
     "params": "size: about as many parameters, and training ends after the same number of steps for all",
-    "tokens": "data: training ends when each has read the same number of tokens",
+    "tokens": "data: training ends when each has learned from the same number of tokens",
     "flops": "work: training ends when each has spent the same number of FLOPs",
     "seconds": "time: training ends after the same number of seconds for all",
 }

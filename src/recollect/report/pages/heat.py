@@ -53,13 +53,13 @@ class Heat:
         return verdict(self.ranked, self.metric).replace(numbers.BLANK, " ")
 
     def guesses(self) -> str:
-        """How the models stand against the best guess without learning."""
+        """How the models stand against the best guess without a network."""
         if not self.baselines or not self.ranked:
             return ""
         sign = self.metric.sign
         name, value = max(self.baselines, key=lambda item: sign * item[1])
         behind = [entry for entry in self.ranked if sign * entry.mean <= sign * value]
-        said = f"The best guess without learning, {escape(name)}, gets {self.metric.value(value)}"
+        said = f"The best guess without a network, {escape(name)}, gets {self.metric.value(value)}"
         if not behind:
             return said + "; every model does better than that."
         if len(behind) == len(self.ranked):
@@ -106,7 +106,8 @@ class Heat:
             if value is None or value in ({}, [], ""):
                 continue
             if key == "equal":
-                text = explain.EQUAL.get(str(value), str(value))
+                sized = value != "params" or terms.get("params") is not None
+                text = explain.EQUAL.get(str(value), str(value)) if sized else explain.STEPS
             elif key == "params":
                 text = f"about {numbers.brief(value)} each. {self.once(explain.PARAMETERS)}"
             elif isinstance(value, bool):
@@ -140,7 +141,7 @@ class Heat:
         return tag("ul", *notes, class_="note") if notes else ""
 
     def dots(self) -> dict[str, Any]:
-        """The main picture: a dot and a range for each, with the guesses without learning as lines across."""
+        """The main picture: a dot and a range for each, with the guesses without a network as lines across."""
         found = self.entries if self.heat.get("rungs") else [*self.ranked, *(e for e in self.entries if not e.rows)]
         lines = [
             {
@@ -182,11 +183,12 @@ class Heat:
             self.metric.label,
             *(["range over seeds"] if spread else []),
             "parameters",
-            "tokens read",
+            "tokens learned from",
         ]
         columns += ["work", "time", "state"]
         rows = []
-        for place, entry in enumerate(self.ranked, 1):
+        means = [entry.mean for entry in self.ranked]
+        for entry in self.ranked:
             low, high = min(entry.values), max(entry.values)
             dagger = tag("sup", page.link("†", "unequal")) if entry.unfair else ""
             reach = self.metric.range(low, high) if len(entry.rows) > 1 else "one seed"
@@ -194,7 +196,7 @@ class Heat:
             size = numbers.count(entry.average("params"))
             rows.append(
                 [
-                    str(place),
+                    str(1 + means.index(entry.mean)),  # equals share a place
                     page.link(entry.name, page.anchor("card", entry.model)) + dagger,
                     f"<strong>{self.metric.value(entry.mean)}</strong>",
                     *([reach] if spread else []),

@@ -1,10 +1,12 @@
 """How the figure of a heat is called and written: its unit, its digits, and which way is better."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 from ..drawing import numbers
 
+MOST = 7  # digits behind the point
 LEVEL = 0.005  # of a share, or of the winner's figure: less apart is level
 
 
@@ -20,8 +22,12 @@ class Metric:
         self.digits = 3
 
     def fit(self, values: Iterable[float]) -> None:
-        """Choose digits that serve all of these."""
-        self.digits = numbers.decimals(self.factor * value for value in values)
+        """Choose digits that serve all of these; where less is better, two of the least are shown."""
+        found = [self.factor * value for value in values]
+        self.digits = numbers.decimals(found)
+        least = min((value for value in found if value > 0), default=1.0)
+        if self.better == "lower":
+            self.digits = max(self.digits, min(MOST, 1 - math.floor(math.log10(least))))
 
     @property
     def sign(self) -> int:

@@ -39,20 +39,26 @@ def verdicts(folder: Path) -> dict[str, str]:
 def load(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What was asked, and the rows; no rows where the race has only begun."""
     try:
-        race = json.loads((folder / "race.json").read_text(encoding="utf-8"))
+        race = json.loads((folder / "race.json").read_bytes())
     except FileNotFoundError:
         raise ValueError(
             f"{folder}: expected a race's folder with race.json in it, found none; name the --out of a race"
         ) from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{folder / 'race.json'}: expected JSON, found {error.msg} in line {error.lineno}") from None
+    except ValueError as error:
+        raise ValueError(f"{folder / 'race.json'}: expected JSON, found none ({error})") from None
+    if not isinstance(race, dict) or not all(isinstance(h, dict) and h.get("name") for h in race.get("heats") or [{}]):
+        raise ValueError(
+            f"{folder / 'race.json'}: expected what a race was asked, with its heats, found something else"
+        )
     path, rows = folder / "results.jsonl", []
-    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
     for number, line in enumerate(lines, 1):
         try:
-            rows += [json.loads(line)] if line.strip() else []
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number}: expected a JSON object, found {error.msg}") from None
+            rows += [dict(json.loads(line))] if line.strip() else []
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{path}, line {number}: expected a JSON object, found none ({error}); delete that line"
+            ) from None
     return race, rows
 
 
@@ -79,8 +85,11 @@ def render(race: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
 def _short(race: dict[str, Any], found: Sequence[Heat]) -> str:
     """The whole page in a few sentences."""
     models = {entry.model for heat in found for entry in heat.entries}
-    what = "model" if len(models) == 1 else "models"
-    said = f"{len(models)} {what} that remember a sequence in different ways, on the same data and on equal terms."
+    forms = {entry.name for heat in found for entry in heat.entries}
+    said = f"{len(models)} models that remember a sequence in different ways, on the same data and on equal terms."
+    if len(models) == 1:
+        same = f", in {len(forms)} forms on the same data and on equal terms" if len(forms) > 1 else ""
+        said = f"One model that remembers a sequence{same}."
     if not models:
         said = "No run has ended yet: this page says what is asked, and fills as runs end and it is made anew."
     answers = [tag("li", f"{link(heat.title, heat.id)}: {heat.answer()}") for heat in found]

@@ -30,25 +30,27 @@ def _texts(found: Sequence[tuple[Entry, dict[str, Any]]]) -> str:
         return ""
     parts = [page.say("In grey what was given, then how the model went on.", class_="note")]
     for entry, sample in found:
-        given = tag("span", escape(sample.get("prompt") or ""), class_="given")
-        said = tag("div", given, escape(sample.get("text") or ""), class_="said mono")
+        prompt = str(sample.get("prompt") or "")
+        given = tag("span", escape(prompt), class_="given")
+        said = tag("div", given, escape(str(sample.get("text") or "").removeprefix(prompt)), class_="said mono")
         parts.append(tag("div", tag("h4", escape(entry.name)), said, class_="saying"))
     return "".join(parts)
 
 
 def _answers(found: Sequence[tuple[Entry, list[dict[str, Any]]]]) -> str:
-    """By what was asked, so that the models stand beneath each other; ✓ where an answer is the reference."""
-    asked: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    """By what was asked, so that the models stand beneath each other; ✓ where an answer is right."""
+    asked: dict[tuple[str, str], list[tuple[str, str, bool]]] = {}
     for entry, sample in found:
         for one in sample:
             question = str(one.get("source") or ""), str(one.get("reference") or "")
-            asked.setdefault(question, []).append((entry.name, str(one.get("output") or "")))
+            output = str(one.get("output") or "")
+            asked.setdefault(question, []).append((entry.name, output, one.get("right", output == question[1])))
     parts = []
     for (source, reference), outputs in list(asked.items())[:MOST]:
         rows = [["asked for", escape(reference)]] if reference else []
-        for name, output in outputs:
-            right = f' <span class="holds">✓{_hidden("right")}</span>' if output == reference else ""
-            rows.append([escape(name), (escape(output) or "<em>nothing</em>") + right])
+        for name, output, right in outputs:
+            sign = f' <span class="holds">✓{_hidden("right")}</span>' if right else ""
+            rows.append([escape(name), (escape(output) or "<em>nothing</em>") + sign])
         parts.append(tag("div", tag("h4", escape(source)), page.pairs((a, b) for a, b in rows), class_="saying"))
     return "".join(parts)
 

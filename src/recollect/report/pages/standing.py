@@ -33,6 +33,11 @@ class Entry:
         return statistics.fmean(self.values)
 
     @property
+    def counted(self) -> bool:
+        """Whether it only counts: then every seed is the same, and one row is all there is to know."""
+        return bool(self.rows) and all(numbers.known(row.get("entries")) for row in self.rows)
+
+    @property
     def unfair(self) -> list[str]:
         """Why it is not on equal terms, each reason once, in words."""
         found = dict.fromkeys(str(reason) for row in self.rows for reason in row.get("unfair") or [])
@@ -95,13 +100,17 @@ def gain(before: Entry, after: Entry, better: str) -> Gain | None:
     sign = 1 if better == "higher" else -1
     old = {row.get("seed"): row["metric"]["value"] for row in before.rows}
     new = {row.get("seed"): row["metric"]["value"] for row in after.rows}
+    if before.counted:
+        old = dict.fromkeys(new, before.mean)
+    elif after.counted:
+        new = dict.fromkeys(old, after.mean)
     steps = [sign * (new[seed] - old[seed]) for seed in new if seed in old]
     steps = steps or [sign * (after.mean - before.mean)]
     return Gain(statistics.fmean(steps), min(steps), max(steps), len(steps))
 
 
 def baselines(found: Sequence[Entry], metric: Metric, watched: dict[str, Any] | None) -> list[tuple[str, float]]:
-    """What guesses without learning get, from the rows, each name once, by the measure of the heat.
+    """What guesses without a network get, from the rows, each name once, by the measure of the heat.
 
     Rows have them by what validation watches: of another kind they cannot be compared, and of shares it is the error.
     """

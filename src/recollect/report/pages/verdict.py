@@ -34,8 +34,12 @@ def verdict(ranked: Sequence[Entry], metric: Metric, *, text: Write = str, name:
 
 
 def _luck(best: Entry, second: Entry | None, metric: Metric, text: Write) -> str:
-    few = min(len(entry.rows) for entry in (best, second) if entry is not None)
-    if few == 1:
+    drawn = [len(entry.rows) for entry in (best, second) if entry is not None and not entry.counted]
+    if not drawn:
+        return "What is counted is the same with every seed."
+    if drawn == [1] and second is None:
+        return "One seed shows no spread: --seeds 3 tells."
+    if min(drawn) == 1:
         return "One seed shows no spread, so a small lead may be luck: --seeds 3 tells."
     if second is None:
         return f"Over seeds, {text(best.name)} ranges from {metric.range(min(best.values), max(best.values))}."

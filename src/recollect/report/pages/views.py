@@ -49,9 +49,12 @@ def written(heat: Told) -> str:
     """Where it was measured: what each is worth with the text before it, and one token at a time, as it writes."""
     done = [entry for entry in heat.entries if entry.average("step_by_step") is not None]
     names = [entry.name for entry in done]
-    kinds = (("all_at_once", "shown the text at once"), ("step_by_step", "one token at a time, as when it writes"))
+    kinds = (("all_at_once", "shown the text at once"), ("step_by_step", "one token at a time"))
     lines = [{"name": name, "x": names, "y": [entry.average(key) for entry in done]} for key, name in kinds]
-    note = "The two agree for whoever sees only the past; where they part, the model has looked at what it was to say."
+    note = (
+        "One at a time is how it writes. The two agree for whoever sees only the past; where they part, the model has "
+        "looked at what it was to say."
+    )
     return _chart(heat, "Seen and written", "", "nats per token", lines, note, kind="bars")
 
 
@@ -90,10 +93,10 @@ def learning(heat: Told) -> str:
         by_tokens.append(_line(heat, entry, [tokens[0] for tokens, *_ in points], values, watched.factor))
         by_seconds.append(_line(heat, entry, [seconds[0] for _, seconds, _ in points], values, watched.factor))
     charts = pair(
-        _chart(heat, "Against tokens read", "tokens read", watched.axis, by_tokens, half=True),
+        _chart(heat, "Against tokens", "tokens learned from", watched.axis, by_tokens, half=True),
         _chart(heat, "Against time", "seconds of training", watched.axis, by_seconds, half=True),
     )
-    told = "The same runs twice: how much each makes of what it reads, and how much of the time it takes."
+    told = "The same runs twice: how much each makes of what it is shown, and how much of the time it takes."
     words = say(told, heat.once(explain.VALIDATION), _band_note(heat))
     return section("How they learned", words, charts, level=3) if charts else ""
 
@@ -129,7 +132,8 @@ def costs(heat: Told) -> str:
         _chart(heat, "Work to read a sequence", "tokens read", "FLOPs", work, half=True, log_x=True, log_y=True),
         _chart(heat, "State after reading it", "tokens read", "bytes", state, half=True, log_x=True, log_y=True),
     )
-    words = say(explain.COSTS, heat.once(explain.DECLARED), heat.once(explain.LOG))
+    source = explain.SOURCE if heat.heat.get("task") == "translation" else ""
+    words = say(explain.COSTS, source, heat.once(explain.DECLARED), heat.once(explain.LOG))
     return section("What length costs", words, charts, level=3) if charts else ""
 
 

@@ -1,0 +1,92 @@
+"""Products of float32 on tensor cores against torch's own, on a GPU or in Triton's interpreter."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.nn.functional import linear
+
+from recollect.layers import kernels
+from unit import interpreter
+
+interpreter.mend()
+pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(autouse=True)
+def _somewhere_to_run(request):
+    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
+    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
+        pytest.skip("runs in the process that a test at the end of this file starts")
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """How many rows each product that is made here has."""
+    from recollect.layers.kernels import product
+
+    seen, own = [], product.product
+    monkeypatch.setattr(product, "product", lambda x, *rest: seen.append(len(x)) or own(x, *rest))
+    return seen
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients():
+    with torch.no_grad():
+        yield
+
+
+def drawn(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(DEVICE)
+
+
+def assert_near(found, expected):
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize(("rows", "size", "count"), [(16, 33, 17), (70, 64, 130), (128, 40, 200), (17, 16, 16)])
+def test_all_three_forms_give_torchs_numbers(rows, size, count, made):
+    from recollect.layers.kernels.product import OnTensorCores
+
+    x, whole, bias, add = drawn(rows, size), drawn(count, size + 3), drawn(count), drawn(rows, count)
+    weight = whole[:, 3:]  # rows that begin further on
+    exact = x.double() @ weight.double().mT
+    own = add.clone()
+    with OnTensorCores():
+        assert_near(linear(x, weight), exact)
+        assert_near(linear(x.view(1, rows, size), weight, bias)[0], exact + bias.double())
+        assert_near(torch.mm(x, weight.mT), exact)
+        assert_near(torch.mm(x, weight.mT, out=torch.empty_like(add)), exact)
+        assert_near(torch.addmm(bias, x, weight.mT), exact + bias.double())
+        assert torch.addmm(own, x, weight.mT, out=own) is own
+    assert_near(own, exact + add.double())
+    assert made == [rows] * 6
+
+
+def test_what_it_does_not_know_is_left_to_torch(made):
+    from recollect.layers.kernels.product import OnTensorCores
+
+    x, weight = drawn(32, 24), drawn(40, 24)
+    for a, b in ((x.double(), weight.double()), (x[:4], weight), (x, weight[:8]), (x.mT.contiguous().mT, weight)):
+        with OnTensorCores():
+            found = linear(a, b)
+        torch.testing.assert_close(found, linear(a, b))
+    with OnTensorCores():
+        torch.testing.assert_close(torch.addmm(x.new_zeros(1), x, weight.mT, alpha=2.0), 2 * (x @ weight.mT))
+        assert linear(x[0], weight).shape == (40,)
+    with OnTensorCores(), torch.enable_grad():
+        assert linear(x, weight.requires_grad_()).requires_grad
+    assert not made
+
+
+@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
+def test_without_a_gpu_this_file_passes_in_the_interpreter():
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    done = subprocess.run(
+        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout

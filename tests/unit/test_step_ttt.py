@@ -1,0 +1,103 @@
+"""One step of test-time training in one kernel against the layer's own, on a GPU or in Triton's interpreter."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from recollect.core import state as states
+from recollect.layers import build, kernels
+from unit import interpreter
+from unit.oracles import randomise
+
+interpreter.mend()
+pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+LINEAR = {
+    "as in the authors' code": {"mini_batch": 4},
+    "as in the paper's equations": {"mini_batch": 3, "average": False},
+    "a boundary at every step": {"mini_batch": 1},
+    "no boundary": {"mini_batch": None, "average": False},
+    "no norm": {"mini_batch": 4, "norm": False, "rate": 0.1},
+    "no bias": {"mini_batch": 4, "bias": False},
+    "fixed rate": {"mini_batch": 4, "learn_rate": False},
+    "a start at zero": {"mini_batch": 4, "learn_start": False},
+    "rotary": {"mini_batch": 4, "rotary": True},
+    "an odd width": {"mini_batch": 4, "dim": 26, "heads": 2},
+}
+MLP = {
+    "as in the authors' code": {"mini_batch": 4},
+    "as in the paper's equations": {"mini_batch": 3, "average": False},
+    "no norm": {"mini_batch": 4, "norm": False, "rate": 0.01},
+    "no bias": {"mini_batch": 4, "bias": False},
+    "an odd width": {"mini_batch": 4, "dim": 14, "heads": 2, "expand": 3},
+    "rotary": {"mini_batch": 4, "rotary": True},
+}
+CASES = [pytest.param("ttt-linear", options, id=f"linear, {name}") for name, options in LINEAR.items()]
+CASES += [pytest.param("ttt-mlp", options, id=f"mlp, {name}") for name, options in MLP.items()]
+
+
+@pytest.fixture(autouse=True)
+def _somewhere_to_run(request):
+    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
+    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
+        pytest.skip("runs in the process that a test at the end of this file starts")
+
+
+def made(name, options):
+    torch.manual_seed(0)
+    layer = build(name, **({"dim": 16, "heads": 2} | options)).eval()
+    randomise(layer)
+    return layer.to(DEVICE)
+
+
+@torch.no_grad()
+def projected(layer, x):
+    """What a step sees, as the flat step lays it out."""
+    seen = [layer.q(x), layer.k(x), layer.v(x)]
+    return torch.cat([*seen, layer.rate(x)] if layer.config.learn_rate else seen, dim=-1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_each_step_gives_the_layers_output_and_state(name, options):
+    from recollect.layers.kernels.step_ttt import Step
+
+    layer = made(name, options)
+    step, rows = Step(layer), 3
+    state = layer.initial_state(rows)
+    state = state._replace(clock=torch.arange(rows, device=DEVICE))  # each row at another place
+    for _ in range(6):
+        x = torch.randn(rows, layer.dim, device=DEVICE)
+        expected, after = layer(x[:, None], state)
+        before = [tensor.clone() for tensor in states.leaves(state)]
+        y, found = step(projected(layer, x), state)
+        for was, now in zip(before, states.leaves(state), strict=True):
+            assert torch.equal(was, now), "the state was written"
+        y = layer.out(layer.out_norm(y) if layer.config.out_norm else y)
+        torch.testing.assert_close(y, expected[:, 0], rtol=1e-4, atol=1e-5)
+        for mine, theirs in zip(states.leaves(found), states.leaves(after), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+        state = after
+
+
+def test_inner_models_that_no_program_could_hold_are_not_taken():
+    from recollect.layers.kernels.step_ttt import takes
+
+    assert takes(build("ttt-linear", dim=128))
+    assert not takes(build("ttt-linear", dim=256))
+    assert takes(build("ttt-mlp", dim=128, heads=2))
+    assert not takes(build("ttt-mlp", dim=128))
+    assert not takes(build("ttt-linear", dim=16).double())
+
+
+@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
+def test_without_a_gpu_this_file_passes_in_the_interpreter():
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    done = subprocess.run(
+        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
