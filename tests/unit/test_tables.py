@@ -30,7 +30,8 @@ def test_labels_stand_by_accuracy_with_their_range_and_the_guesses_last():
 
 @pytest.mark.parametrize("task", ["copy", "adding", "recall", "parity", "gap"])
 def test_a_test_of_memory_shows_each_dial_by_itself(task):
-    rows = [row(task, "gru", 0.1 * n, accuracy=0.9, rule=f"nats over every answer; 500 generated rows with distance {n}, one question each") for n in (1, 2)]
+    rule = "nats over every answer; 500 generated rows with distance {}, one question each"
+    rows = [row(task, "gru", 0.1 * n, accuracy=0.9, rule=rule.format(n)) for n in (1, 2)]
     found = cells(tables.table(rows))
     assert [line[1] for line in found] == ["distance 1", "distance 2"]
     assert [line[4] for line in found] == ["0.10000", "0.20000"]
