@@ -12,7 +12,7 @@ from recollect.core import laws
 from recollect.core.contract import ContractError
 from recollect.models import forecaster, markov
 from recollect.models.body import KINDS
-from recollect.models.forecaster import window_scale
+from recollect.models.forecaster_scale import window_scale
 
 
 def build(model="gru", **settings):

@@ -18,7 +18,9 @@ import tiny
 from recollect import config as edge
 from recollect.config import SettingError
 from recollect.core.contract import ContractError
+from recollect.data import gap_text
 from recollect.data import memory as tests
+from recollect.data.random_choices import distinct
 from recollect.data.text import DataError
 from recollect.models import classifier
 from recollect.models.body import KINDS
@@ -128,10 +130,10 @@ def test_queries_are_drawn_by_the_power_law_without_repetition():
 
 
 def test_every_choice_of_keys_is_as_likely_as_any_other():
-    found = Counter(map(tuple, tests.distinct(np.random.default_rng(0), 24_000, 3, 4).tolist()))
+    found = Counter(map(tuple, distinct(np.random.default_rng(0), 24_000, 3, 4).tolist()))
     assert len(found) == 4 * 3 * 2
     assert all(count == pytest.approx(1000, abs=130) for count in found.values())
-    whole = tests.distinct(np.random.default_rng(0), 50, 7, 7)
+    whole = distinct(np.random.default_rng(0), 50, 7, 7)
     assert (np.sort(whole, axis=1) == np.arange(7)).all()
 
 
@@ -150,14 +152,14 @@ def test_gap_asks_for_the_language_of_a_country_named_before_the_gap(distance, d
     test = tests.Gap(distance=distance, distractors=distractors, load=load)
     answers = Counter()
     for x, at, y in drawn(test):
-        words = [tests.WORDS[number] for number in x]
+        words = [gap_text.WORDS[number] for number in x]
         assert len(words) == test.steps
         facts, between, asked = words[: 6 * load], words[6 * load : 6 * load + distance], words[6 * load + distance :]
         told = re.findall(r"(\w+) (?:grew up|was raised) in (\w+) \.", " ".join(facts))
         homes = dict(told)
         assert len(homes) == load
         assert not set(homes.values()) & set(between)
-        named = [word for word in between if word in tests.LANGUAGES]
+        named = [word for word in between if word in gap_text.LANGUAGES]
         assert len(named) == len(set(named)) == distractors
         assert not between or between[-1] == "."
         said = asked[:]
@@ -165,10 +167,10 @@ def test_gap_asks_for_the_language_of_a_country_named_before_the_gap(distance, d
             assert words[place] == "fluent"
             who = words[place - 2]
             if load == 1:
-                assert tests.NAMES[next(iter(homes))] == who
+                assert gap_text.NAMES[next(iter(homes))] == who
                 who = next(iter(homes))
-            assert tests.WORDS[answer] == tests.LANGUAGES[homes.pop(who)]
-            answers[tests.WORDS[answer]] += 1
+            assert gap_text.WORDS[answer] == gap_text.LANGUAGES[homes.pop(who)]
+            answers[gap_text.WORDS[answer]] += 1
             del said[: said.index("fluent") + 3]
         assert not said
         assert not homes, "each person is asked about once"
@@ -177,9 +179,9 @@ def test_gap_asks_for_the_language_of_a_country_named_before_the_gap(distance, d
 
 
 def test_gap_is_written_in_so_many_words_that_one_can_read_them():
-    assert 60 <= len(tests.WORDS) <= 100
-    assert len(set(tests.WORDS)) == len(tests.WORDS)
-    first = " ".join(tests.WORDS[word] for word in drawn(tests.Gap(distance=20), 1)[0][0])
+    assert 60 <= len(gap_text.WORDS) <= 100
+    assert len(set(gap_text.WORDS)) == len(gap_text.WORDS)
+    first = " ".join(gap_text.WORDS[word] for word in drawn(tests.Gap(distance=20), 1)[0][0])
     assert re.match(r"[A-Z]\w+ (grew up|was raised) in [A-Z]\w+ \. .* (She|He) speaks fluent$", first)
 
 
@@ -318,11 +320,11 @@ def test_chance_at_gap_is_what_guessers_get():
     test, draw = tests.Gap(distance=20, distractors=3), random.Random(0)
     blind, wise, count = 0, 0, 4000
     for x, _, y in drawn(test, count):
-        words = [tests.WORDS[number] for number in x]
-        places = [place for place in tests.LANGUAGES if place not in words[6:]]
+        words = [gap_text.WORDS[number] for number in x]
+        places = [place for place in gap_text.LANGUAGES if place not in words[6:]]
         assert len(places) == 9
-        wise += tests.LANGUAGES[draw.choice(places)] != tests.WORDS[y[0]]
-        blind += draw.choice(list(tests.LANGUAGES.values())) != tests.WORDS[y[0]]
+        wise += gap_text.LANGUAGES[draw.choice(places)] != gap_text.WORDS[y[0]]
+        blind += draw.choice(list(gap_text.LANGUAGES.values())) != gap_text.WORDS[y[0]]
     guesses = test.baselines()
     assert wise / count == pytest.approx(guesses["all but the distractors"], abs=0.02)
     assert blind / count == pytest.approx(guesses["chance"], abs=0.02)

@@ -463,7 +463,7 @@ def test_lines_encoded_together_are_encoded_as_each_alone(lines, kind, chinese):
     if kind == "chars":
         one = Side(one.preparation, one.tokenizer.with_unknown())
     lines = [one.prepared(line) for line in lines]
-    ids, lengths = pair_tokens._encode_lines(one, [line.encode() for line in lines], "train")
+    ids, lengths = pair_tokens.encode_lines(one, [line.encode() for line in lines], "train")
     alone = [one.encode(line).tolist() for line in lines]
     assert np.split(ids, np.cumsum(lengths)[:-1])[0].tolist() == alone[0]
     assert [len(some) for some in alone] == lengths.tolist()
@@ -727,8 +727,8 @@ def test_an_old_source_is_known_by_its_stamp_alone(write, made, monkeypatch):
 
 def test_a_source_that_changes_while_it_is_read_is_refused(write, monkeypatch):
     path = table(write, zip(numbered(0, 99), numbered(0, 99, "mot"), strict=True))
-    read = pair_tokens._read
-    monkeypatch.setattr(pair_tokens, "_read", lambda *a: (read(*a), Path(path).write_text("a\tb\n"))[0])
+    read = pair_tokens.read
+    monkeypatch.setattr(pair_tokens, "read", lambda *a: (read(*a), Path(path).write_text("a\tb\n"))[0])
     with pytest.raises(DataError, match="changed meanwhile"):
         load(path, tokenizer="bytes")
     assert not list(entry().iterdir())

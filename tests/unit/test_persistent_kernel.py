@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from math import prod
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -61,7 +62,7 @@ def assert_near(found, expected, tolerance):
 @every_cell
 @pytest.mark.parametrize(
     ("ways", "batch", "width", "steps", "bias"),
-    [(1, 3, 16, 5, True), (2, 20, 13, 4, False), (1, 1, 9, 1, True), (3, 17, 16, 2, True)],
+    [(1, 3, 16, 5, True), (2, 20, 13, 4, False), (1, 1, 9, 1, True), (3, 17, 16, 2, True), (1, 1, 1, 8, True)],
 )
 def test_outputs_and_gradients_are_those_of_the_loop(cell, ways, batch, width, steps, bias):
     from recollect.layers.kernels.persistent import Plan, Resident
@@ -70,6 +71,64 @@ def test_outputs_and_gradients_are_those_of_the_loop(cell, ways, batch, width, s
     expected = outcome(sequence.OneByOne(GATES[cell]), inputs, slopes)
     whole = Plan(units=16, rows=16, block=128)
     assert_near(outcome(Resident(cell, whole, whole), inputs, slopes), expected, 2e-6)
+
+
+@every_cell
+def test_outputs_may_be_asked_for_in_part_and_inputs_lie_in_any_order(cell):
+    from recollect.layers.kernels.persistent import Plan, Resident
+
+    inputs, _ = given(cell, ways=2, batch=3, width=8, steps=5, bias=True)
+    turned = [None if part is None else part.detach().mT.contiguous().mT.requires_grad_() for part in inputs]
+    whole = Plan(units=16, rows=16, block=128)
+
+    def slopes(steps, inputs):
+        last = [part for part in sequence.Loop.apply(steps, *inputs) if part is not None][-1]  # c alone of an lstm
+        return torch.autograd.grad(last[2].sum(), [part for part in inputs if part is not None])
+
+    assert_near(slopes(Resident(cell, whole, whole), turned), slopes(sequence.OneByOne(GATES[cell]), inputs), 2e-6)
+
+
+@every_cell
+def test_outputs_alone_keep_nothing_for_a_way_back(cell):
+    from recollect.layers.kernels.persistent import Plan, Resident
+
+    (drive, U, d, h, c), _ = given(cell, ways=2, batch=3, width=13, steps=4, bias=True)
+    whole = Plan(units=16, rows=16, block=128)
+    with torch.no_grad():
+        expected = sequence.OneByOne(GATES[cell]).forth(drive, U, d, h, c, keep=True)
+        found = Resident(cell, whole, whole).forth(drive, U, d, h, c, keep=False)
+    assert not found.kept
+    assert_near(
+        [part for part in found[:2] if part is not None], [part for part in expected[:2] if part is not None], 2e-6
+    )
+
+
+def test_programs_multiply_alike_both_ways_whatever_torch_is_told_between_them(monkeypatch):
+    """The plan, and what fits on the chip, is that of the precision when it was made."""
+    from recollect.layers.kernels import persistent_steps
+    from recollect.layers.kernels.persistent import Resident
+
+    told = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *_, PRECISION, **__: told.append(PRECISION)
+
+    rnn, own = torch.backends.cudnn.rnn, torch.backends.cudnn.rnn.fp32_precision
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
+    monkeypatch.setattr(persistent_steps, "forth", Kernel())
+    monkeypatch.setattr(persistent_steps, "back", Kernel())
+    (drive, U, d, h, c), slopes = given("lstm", ways=1, batch=3, width=16, steps=8, bias=True)
+    try:
+        for first, then in (("tf32", "ieee"), ("ieee", "tf32")):
+            rnn.fp32_precision = first  # of rnn alone: torch refuses to tell cudnn.allow_tf32
+            steps = Resident.planned("lstm", U, torch.float32, 3, 1)
+            found = sequence.Loop.apply(steps, drive, U, d, h, c)
+            rnn.fp32_precision = then
+            torch.autograd.grad(found, [drive], slopes)
+    finally:
+        rnn.fp32_precision = own
+    assert told == ["tf32", "tf32", "tf32x3", "tf32x3"]
 
 
 @every_cell
@@ -116,7 +175,7 @@ def test_layers_take_it_and_can_be_captured(cell, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(kernels, "shared", lambda: False)
     used, own = [], Resident.forth
-    monkeypatch.setattr(Resident, "forth", lambda *args: used.append(1) or own(*args))
+    monkeypatch.setattr(Resident, "forth", lambda *args, **told: used.append(1) or own(*args, **told))
     layer = build(cell, dim=40, num_layers=2)
     encoder = build_encoder("bidirectional", dim=40, layer=build(cell, dim=40).config)
     x = torch.randn(9, 20, 40)

@@ -82,6 +82,85 @@ def test_what_it_does_not_know_is_left_to_torch(made):
     assert not made
 
 
+@pytest.mark.parametrize("form", ["linear", "mm", "addmm"])
+def test_sizes_that_do_not_fit_are_torchs_to_refuse(form, made):
+    from recollect.layers.kernels.product import OnTensorCores
+
+    x, weight = drawn(32, 24), drawn(40, 20)
+    call = {
+        "linear": lambda: linear(x, weight),
+        "mm": lambda: torch.mm(x, weight.mT),
+        "addmm": lambda: torch.addmm(drawn(40), x, weight.mT),
+    }[form]
+    with OnTensorCores(), pytest.raises(RuntimeError, match="cannot be multiplied"):
+        call()
+    with OnTensorCores(), pytest.raises(RuntimeError):
+        linear(x, drawn(40, 24), drawn(39))
+    assert not made
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 40), (32, 40)], ids=str)
+def test_what_is_added_is_spread_as_torch_does(shape):
+    from recollect.layers.kernels.product import OnTensorCores
+
+    x, weight, add = drawn(32, 24), drawn(40, 24), drawn(*shape)
+    exact = x.double() @ weight.double().mT + add.double()
+    with OnTensorCores():
+        assert_near(linear(x, weight, add), exact)
+        assert_near(torch.addmm(add, x, weight.mT), exact)
+        assert_near(torch.addmm(add, x, weight.mT, out=drawn(3)[:0]), exact)  # torch makes room
+
+
+def test_rows_that_share_a_place_are_read_there(made):
+    from recollect.layers.kernels.product import OnTensorCores
+
+    x, weight = drawn(1, 24).expand(32, 24), drawn(40, 24)
+    with OnTensorCores():
+        assert_near(linear(x, weight), x.double() @ weight.double().mT)
+        assert_near(linear(x.expand(2, 32, 24), weight)[1], x.double() @ weight.double().mT)
+    assert made == [32, 64]
+
+
+def test_autocast_chooses_the_precision(made):
+    from recollect.layers.kernels.product import OnTensorCores
+
+    with OnTensorCores(), torch.autocast(DEVICE, torch.bfloat16):
+        assert linear(drawn(32, 24), drawn(40, 24)).dtype == torch.bfloat16
+    assert not made
+
+
+@pytest.mark.parametrize("precision", ["tf32", "ieee"])
+def test_a_capture_asks_what_the_library_may_do_in_torchs_own_words(precision):
+    """Whoever sets `fp32_precision` is refused an answer by `allow_tf32`."""
+    from recollect.decode.fixed import products
+    from recollect.layers.kernels.product import OnTensorCores
+
+    matmul = torch.backends.cuda.matmul
+    before, matmul.fp32_precision = matmul.fp32_precision, precision
+    try:
+        found = products(torch.device(DEVICE))
+    finally:
+        matmul.fp32_precision = before
+    assert isinstance(found, OnTensorCores) == (DEVICE == "cuda" and precision == "ieee")
+
+
+def test_a_compiler_sees_torchs_own_products():
+    from recollect.layers.kernels.product import OnTensorCores
+
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
+        return graph
+
+    x, weight = drawn(32, 24), drawn(40, 24)
+    compiled = torch.compile(linear, backend=backend, fullgraph=True)
+    with OnTensorCores():
+        assert_near(compiled(x, weight), x.double() @ weight.double().mT)
+    assert len(seen) == 1
+    torch.compiler.reset()
+
+
 @pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
 def test_without_a_gpu_this_file_passes_in_the_interpreter():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]

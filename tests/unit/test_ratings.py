@@ -14,7 +14,8 @@ import tiny
 from recollect import config as edge
 from recollect.core.contract import ContractError
 from recollect.data import ratings as sets
-from recollect.data.ratings import Kept, Made
+from recollect.data.generated_ratings import Made
+from recollect.data.rated import Kept, Part, Ratings
 from recollect.data.text import DataError
 from recollect.models import ratings as models
 from recollect.models.size import parameters
@@ -36,8 +37,8 @@ def configure(model="dot", data=(), **settings):
 def by_hand(part, kept, train=None):
     """A set of ratings out of lists of users, items and scores."""
     columns = [np.array(column) for column in part]
-    found = sets.Part(columns[0], columns[1], columns[2].astype(np.float32))
-    return sets.Ratings("hand", kept, train or found, found, found, None, "hand", [])
+    found = Part(columns[0], columns[1], columns[2].astype(np.float32))
+    return Ratings("hand", kept, train or found, found, found, None, "hand", [])
 
 
 # ------------------------------------------------------------------------------------------------ files
@@ -220,7 +221,7 @@ def test_the_biases_of_the_baseline_are_damped_means():
     task = ratings.RatingsTask(ratings.Config(item_damping=1.0, user_damping=2.0), data)
     x, y = -2 / (1 + 1), (0 + 2) / (2 + 1)
     a, b = ((-2 - x) + (0 - y)) / (2 + 2), (2 - y) / (1 + 2)
-    new = sets.Part(np.array([0, 1, 2, 2]), np.array([1, 0, 0, 2]), np.zeros(4, np.float32))
+    new = Part(np.array([0, 1, 2, 2]), np.array([1, 0, 0, 2]), np.zeros(4, np.float32))
     assert task.by_biases(new).tolist() == pytest.approx([3 + a + y, 3 + b + x, 3 + x, 3])
 
 

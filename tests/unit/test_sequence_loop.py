@@ -1,5 +1,7 @@
 """The loop of recurrent cells that is written out, as a GPU takes it: on a CPU it gives the numbers of torch."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -20,7 +22,7 @@ def looping(monkeypatch):
     """Take the loop also where there is no GPU."""
     used = []
     own = sequence.OneByOne.forth
-    monkeypatch.setattr(sequence.OneByOne, "forth", lambda *args: used.append(1) or own(*args))
+    monkeypatch.setattr(sequence.OneByOne, "forth", lambda *args, **told: used.append(1) or own(*args, **told))
 
     def on():
         monkeypatch.setattr(Recurrent, "looping", lambda layer, x: layer.written is not None)
@@ -102,6 +104,16 @@ def test_a_step_costs_few_operations(cell, looping):
     assert extra <= {"rnn": 5, "gru": 20, "lstm": 26}[cell]  # on a GPU the gates are one each way
 
 
+@every_cell
+def test_torch_func_takes_torchs_kernel(cell):
+    """It cannot look into the loop, and torch's kernel it knows."""
+    layer, on_a_gpu = build(cell, dim=3), SimpleNamespace(is_cuda=True)
+    assert layer.looping(on_a_gpu)
+    seen = []
+    torch.func.grad(lambda x: seen.append(layer.looping(on_a_gpu)) or x.sum())(torch.ones(2))
+    assert seen == [False]
+
+
 def test_a_second_derivative_is_refused_in_a_line(looping):
     layer = build("lstm", dim=3).double()
     looping()
@@ -122,6 +134,34 @@ def test_lowered_by_autocast_it_is_near_the_whole(cell, looping):
     assert found.dtype == torch.bfloat16
     assert [part.dtype for part in after] == [part.dtype for part in last]
     torch.testing.assert_close(found.float().masked_fill(expected == 0, 0), expected, rtol=0.05, atol=0.03)
+
+
+@every_cell
+def test_a_way_back_under_autocast_is_that_of_the_way_forth(cell, looping):
+    layer = build(cell, dim=8).float()
+    x, lengths = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([6, 2, 4])
+    looping()
+    state = random_state(layer.initial_state(3))
+    y, _ = layer.looped(x, lengths, state)
+    of_loop = [*states.leaves(state), layer.weight_hh_l0, layer.bias_hh_l0]  # those of W are torch's own
+    expected = torch.autograd.grad(y.square().sum(), of_loop, retain_graph=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = torch.autograd.grad(y.square().sum(), of_loop)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@every_cell
+def test_without_gradients_no_step_is_kept(cell, looping, monkeypatch):
+    layer = build(cell, dim=8)
+    looping()
+    found, own = [], sequence.OneByOne.forth
+    monkeypatch.setattr(sequence.OneByOne, "forth", lambda *args, **told: found.append(own(*args, **told)) or found[-1])
+    x, lengths = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([6, 2, 4])
+    layer.looped(x, lengths, layer.initial_state(3))
+    with torch.no_grad():
+        layer.looped(x, lengths, layer.initial_state(3))
+    assert [bool(each.kept) for each in found] == [True, False]
 
 
 @every_cell

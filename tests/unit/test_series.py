@@ -29,7 +29,8 @@ from recollect.tasks import series
 from recollect.tasks.series import Errors, SeriesTask
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.loop import Trainer
-from recollect.train.series import JOB, DataConfig, fill, forecast, history, k_step, open_file
+from recollect.train.series import JOB, DataConfig, k_step
+from recollect.train.series_use import fill, forecast, history, open_file
 
 
 @pytest.fixture(autouse=True)

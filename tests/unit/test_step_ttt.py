@@ -83,6 +83,26 @@ def test_each_step_gives_the_layers_output_and_state(name, options):
         state = after
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["ttt-linear", "ttt-mlp"])
+def test_a_state_laid_out_otherwise_is_copied_and_the_copy_waited_for(name, monkeypatch):
+    from recollect.layers.kernels import step_ttt
+
+    wanted, own = [], step_ttt.overlapping
+    monkeypatch.setattr(step_ttt, "overlapping", lambda device, early: wanted.append(early) or own(device, early))
+    layer = made(name, {"mini_batch": 4})
+    step, rows = step_ttt.Step(layer), 3
+    start = layer.initial_state(rows)._replace(clock=torch.arange(rows, device=DEVICE))
+    state = states.map(lambda part: part + torch.rand_like(part) if part.is_floating_point() else part, start)
+    laid = states.map(lambda part: part.mT.contiguous().mT if part.dim() > 1 else part.repeat_interleave(2)[::2], state)
+    wide = projected(layer, torch.randn(rows, layer.dim, device=DEVICE)).repeat(1, 2)
+    seen = wide[:, : wide.shape[1] // 2]
+    found, expected = step(seen, laid), step(seen.clone(), state)
+    for mine, theirs in zip(states.leaves(found), states.leaves(expected), strict=True):
+        assert torch.equal(mine, theirs)
+    assert wanted == [False, True]
+
+
 def test_inner_models_that_no_program_could_hold_are_not_taken():
     from recollect.layers.kernels.step_ttt import takes
 

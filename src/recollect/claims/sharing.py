@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from ..core.chart import Chart
 from ..core.contract import Cell, Cost, Memory
-from ..data.memory import Adding, Rows
+from ..data.memory import Adding
+from ..data.memory_contract import Rows
 from ..models import classifier
 from ..models.size import parameters
 from ..tasks import memory

@@ -204,17 +204,17 @@ def forecast(
     from ..data.series import prepare
     from ..data.series_gaps import bridged
     from ..report.drawing import figure
-    from ..train import series
+    from ..train import series, series_use
 
     if plot:
         figure.check_path(plot)
     used = series.JOB.load(run, device_of(device))
-    table = series.open_file(used, file, data_dir)
+    table = series_use.open_file(used, file, data_dir)
     if fill:
-        rows = list(series.fill(used, table))
+        rows = list(series_use.fill(used, table))
         notes = [] if rows else [f"{file}: no gap to fill"]
     else:
-        rows = list(series.forecast(used, table, horizon))
+        rows = list(series_use.forecast(used, table, horizon))
         notes = prepare(table, "linear")[2]
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
@@ -223,12 +223,12 @@ def forecast(
             print_json([row._asdict() for row in rows], target)
         else:
             writer = csv.writer(target, lineterminator="\n")
-            writer.writerow(series.Row._fields)
+            writer.writerow(series_use.Row._fields)
             writer.writerows(rows)  # what is not known is an empty cell
     if plot and rows:
         from ..report.series import plot as draw
 
-        shown = series.history(table, None if fill else max(3 * used.run.task.horizon, used.run.task.lookback))
+        shown = series_use.history(table, None if fill else max(3 * used.run.task.horizon, used.run.task.lookback))
         drawn = bridged(table, rows) if fill else rows
         for note in draw(shown, drawn, plot, table.times.style):
             print(f"note: {note}", file=sys.stderr)

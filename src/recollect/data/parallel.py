@@ -15,8 +15,10 @@ from importlib.metadata import version
 from . import known, numbers, shards, tokenize
 from .fingerprints import folder_name, sha256_of
 from .moses import Preparation
+from .pair_cache import recall
 from .pair_sources import Chained, Given, Numbers, find
-from .pair_tokens import SIDES, Work, make, recall
+from .pair_tokens import make
+from .pair_work import SIDES, Work
 from .pairs import Pairs
 from .sides import Side, sides_to_json
 from .text import DataError, StrPath

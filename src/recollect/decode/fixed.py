@@ -124,7 +124,8 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
 
 def products(device: torch.device) -> Any:
     """What is captured multiplies float32 on tensor cores, as exactly, unless the library may do so less exactly."""
-    if torch.backends.cuda.matmul.allow_tf32 or not kernels.can_launch(torch.empty(0, device=device)):
+    less = torch.backends.cuda.matmul.fp32_precision == "tf32"  # `allow_tf32` may refuse to answer
+    if less or not kernels.can_launch(torch.empty(0, device=device)):
         return nullcontext()
     from ..layers.kernels.product import OnTensorCores
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..layers import kernels, norm, ttt
-from .flat_block import PLAIN, Clock, Normed, Ways
+from .flat_block import PLAIN, Clock, Normed, Ways, ways
 from .flat_matrix import lay
 
 
@@ -64,7 +64,8 @@ class Trains:
 
 def kernel_of(layer: ttt.Ttt) -> Any:
     """What makes the layer's step in one kernel; None where there is none for it."""
-    if not kernels.can_launch(layer.out.weight):
+    weight = layer.out.weight
+    if ways(weight) is PLAIN or not kernels.can_launch(weight):
         return None
     from ..layers.kernels import step_ttt
 

@@ -154,8 +154,12 @@ class Recurrent(Cell[S]):
         return y, self.unpack(final, state)
 
     def looping(self, x: Tensor) -> bool:
-        """Whether rows of unequal length go through the loop written out: on a GPU, where packing waits for lengths."""
-        return x.is_cuda and self.written is not None and not torch.compiler.is_compiling()
+        """Whether the loop written out may be taken: on a GPU, unless torch.compile or torch.func would look into it.
+
+        Rows of unequal length then always take it, since packing waits for lengths.
+        """
+        looked_into = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+        return x.is_cuda and self.written is not None and not looked_into
 
     def resides(self, x: Tensor) -> bool:
         """Whether one kernel takes all steps of x, with U on the chip; cuDNN has such a kernel for some of float16."""

@@ -14,7 +14,7 @@ from ..core.contract import ContractError
 from ..decode.beam import Hypothesis
 from ..decode.sample import device_of
 from ..decode.translate import hypotheses, pad
-from ..models.forecaster import Stepper
+from ..models.forecaster_memory import Stepper
 from ..tasks import captions
 from ..train import captions as caption_job
 from ..train import jobs

@@ -15,7 +15,8 @@ from torch.nn.functional import cross_entropy
 
 from ..core.contract import check_settings
 from ..core.task import Loss
-from ..data import memory
+from ..data.memory import CLOSE
+from ..data.memory_contract import PARTS, Rows, Test
 from ..data.text import DataError
 
 SEED = 0  # of validation and test, whatever the seed of the run
@@ -50,11 +51,11 @@ class Judged(NamedTuple):
 class MemoryTask:
     """A test of memory to pass."""
 
-    def __init__(self, config: Config, test: memory.Test, device: torch.device | str = "cpu") -> None:
+    def __init__(self, config: Config, test: Test, device: torch.device | str = "cpu") -> None:
         self.config, self.test, self.device = config, test, torch.device(device)
         self.name, self.metric = test.kind, test.metric
         self.in_nats = test.metric != "mse"
-        self.drawn: dict[tuple[str, int], memory.Rows] = {}  # what evaluations look at again and again
+        self.drawn: dict[tuple[str, int], Rows] = {}  # what evaluations look at again and again
 
     # Training
 
@@ -67,22 +68,22 @@ class MemoryTask:
             yield self._batch(self.test.batch(split, seed, number, self.config.batch), number)
             number += 1
 
-    def _rows(self, split: str, value: int) -> memory.Rows:
+    def _rows(self, split: str, value: int) -> Rows:
         """The fixed rows of a split with the dial at `value`."""
-        if split not in memory.PARTS:
-            raise DataError(f"{self.name}: expected a split out of {', '.join(memory.PARTS)}, found {split!r}")
+        if split not in PARTS:
+            raise DataError(f"{self.name}: expected a split out of {', '.join(PARTS)}, found {split!r}")
         if (split, value) not in self.drawn:
             turned = self.test.turned(value)
             self.drawn[split, value] = turned.batch(split, SEED, 0, self.config.eval_rows)
         return self.drawn[split, value]
 
-    def _cut(self, rows: memory.Rows, start: int = 0) -> Iterator[Batch]:
+    def _cut(self, rows: Rows, start: int = 0) -> Iterator[Batch]:
         size = self.config.eval_batch
         for number in range(start, -(-len(rows.x) // size)):
             part = slice(number * size, (number + 1) * size)
-            yield self._batch(memory.Rows(*(array[part] for array in rows)), number)
+            yield self._batch(Rows(*(array[part] for array in rows)), number)
 
-    def _batch(self, rows: memory.Rows, number: int) -> Batch:
+    def _batch(self, rows: Rows, number: int) -> Batch:
         x, at, y = (self._tensor(array) for array in rows)
         return Batch(x, at, y, number)
 
@@ -148,7 +149,7 @@ class MemoryTask:
         for batch in self._cut(self._rows(split, value)):
             said = answers(model, batch.x, batch.at)
             losses.append(self.losses(said, batch.y).cpu())
-            good = said.argmax(dim=-1) == batch.y if self.test.tokens else losses[-1] < memory.CLOSE**2
+            good = said.argmax(dim=-1) == batch.y if self.test.tokens else losses[-1] < CLOSE**2
             right.append(good[:, -asked:].cpu())
         return Judged(torch.cat(losses), torch.cat(right))
 
@@ -158,7 +159,7 @@ class MemoryTask:
         rows = f"{self.config.eval_rows:,} generated rows with {test.dial} {test.value}"
         asked = f"{test.judged} questions" if test.judged > 1 else "one question"
         if not test.tokens:
-            return f"squared error of {rows}, {asked} each; right is what is less than {memory.CLOSE} off"
+            return f"squared error of {rows}, {asked} each; right is what is less than {CLOSE} off"
         scope = "" if test.metric == "error" else "nats over every answer, accuracy over the questions; "
         return f"{scope}{rows}, {asked} each, the likeliest answer taken"
 

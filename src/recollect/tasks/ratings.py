@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..core.contract import ContractError, check_settings
 from ..core.task import Loss
-from ..data.ratings import Part, Ratings
+from ..data.rated import Part, Ratings
 from ..data.text import DataError
 from ..models import ratings as models
 

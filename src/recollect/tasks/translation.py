@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from ..core import state as states
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.task import Loss
-from ..data.pair_tokens import SPLITS
+from ..data.pair_work import SPLITS
 from ..data.pairs import Pairs, batches_by_tokens, batches_from
 from ..data.parallel import Parallel
 from ..data.text import DataError

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from ..config import SettingError, distribute, split
 from ..core.contract import ContractError, Memory
-from ..data import memory as tests
+from ..data.memory import TESTS
+from ..data.memory_contract import VERSION, Test
 from ..layers import LAYERS
 from ..models import classifier
 from ..models.body import KINDS, BodyConfig, kind_of
@@ -22,7 +23,7 @@ FILE = "memory.json"
 OWN = ("inputs", "outputs", "tokens", "pool")  # settings of the model that the test decides
 
 
-class MemoryJob(Job[tests.Test, tests.Test]):
+class MemoryJob(Job[Test, Test]):
     """A test of memory."""
 
     models = tuple(KINDS)
@@ -32,14 +33,14 @@ class MemoryJob(Job[tests.Test, tests.Test]):
     # rows are never seen twice, so there is nothing for decay to guard against
     usual: ClassVar[Mapping[str, str]] = {"lr": "3e-3", "weight_decay": "0"}
 
-    def __init__(self, test: type[tests.Test]) -> None:
+    def __init__(self, test: type[Test]) -> None:
         self.name = test.kind
         self.data_config = test
 
     def homes(self, model: str) -> dict[str, type]:
         return {"model": BodyConfig, "layer": LAYERS[kind_of(model).layer]}
 
-    def read(self, config: tests.Test, data_dir: str | None, kept: tests.Test | None = None) -> tests.Test:
+    def read(self, config: Test, data_dir: str | None, kept: Test | None = None) -> Test:
         """The settings are the data. Another test than the run's own must have the same words."""
         if kept is not None and (config.inputs, config.outputs) != (kept.inputs, kept.outputs):
             raise ContractError(
@@ -48,32 +49,32 @@ class MemoryJob(Job[tests.Test, tests.Test]):
             )
         return config
 
-    def keep(self, data: tests.Test) -> tests.Test:
+    def keep(self, data: Test) -> Test:
         return data
 
-    def save(self, kept: tests.Test, folder: Path) -> None:
+    def save(self, kept: Test, folder: Path) -> None:
         RunFolder(folder).write_json(FILE, kept.settings())
 
-    def recall(self, folder: Path) -> tests.Test:
+    def recall(self, folder: Path) -> Test:
         content = RunFolder(folder).read_json(FILE)
         try:
             found = {"kind": content.pop("kind"), "version": content.pop("version")}
-            if found == {"kind": self.name, "version": tests.VERSION}:
+            if found == {"kind": self.name, "version": VERSION}:
                 return self.data_config(**content)
         except (AttributeError, KeyError, TypeError, ContractError) as error:
             found = error
         raise RunError(
-            f"{folder / FILE}: expected the settings of a {self.name} test of version {tests.VERSION}, found {found}"
+            f"{folder / FILE}: expected the settings of a {self.name} test of version {VERSION}, found {found}"
         )
 
-    def describe(self, data: tests.Test) -> dict[str, Any]:
+    def describe(self, data: Test) -> dict[str, Any]:
         counts = {"inputs": data.inputs, "outputs": data.outputs, "steps": data.steps, "questions": data.judged}
         return {"name": data.name, "fingerprint": data.fingerprint} | counts | {"notes": data.notes}
 
-    def greet(self, data: tests.Test) -> str:
+    def greet(self, data: Test) -> str:
         return f"{data.name}: rows of {data.steps:,} steps"
 
-    def resolve(self, run: Run, data: tests.Test, params: int | None) -> Run:
+    def resolve(self, run: Run, data: Test, params: int | None) -> Run:
         config = self._model(run.model, data)
         if params is not None:
             config = config.sized(params, f"a {config.model} with {data.inputs:,} inputs and {data.outputs:,} answers")
@@ -82,25 +83,25 @@ class MemoryJob(Job[tests.Test, tests.Test]):
         full = {name: value for name, value in asdict(config).items() if name not in (*OWN, "model")}
         return replace(run, model={"name": config.model} | full)
 
-    def build(self, settings: dict[str, Any], kept: tests.Test, inside: tuple[Path, ...] = ()) -> nn.Module:
+    def build(self, settings: dict[str, Any], kept: Test, inside: tuple[Path, ...] = ()) -> nn.Module:
         try:
             return self._model(settings, kept).build()
         except (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
             raise told(str(settings.get("name")), error) from error
 
-    def _model(self, settings: dict[str, Any], test: tests.Test) -> classifier.Config:
+    def _model(self, settings: dict[str, Any], test: Test) -> classifier.Config:
         own = {"inputs": test.inputs, "outputs": test.outputs, "tokens": test.tokens, "pool": "each"}
         rest = {name: value for name, value in settings.items() if name != "name"}
         return classifier.Config(model=self.takes(settings["name"]), **own, **rest)
 
-    def task(self, run: Run, data: tests.Test, device: str) -> memory.MemoryTask:
+    def task(self, run: Run, data: Test, device: str) -> memory.MemoryTask:
         return memory.MemoryTask(run.task, data, device)
 
     def figures(self, model: nn.Module, task: memory.MemoryTask, split: str, **options: Any) -> dict[str, Any]:
         found = task.evaluate(model, split)
         return {"metric": {"name": task.metric, "value": found[task.metric], "rule": found["rule"]}} | found
 
-    def example(self, model: nn.Module, kept: tests.Test) -> tuple[Tensor, Memory | None]:
+    def example(self, model: nn.Module, kept: Test) -> tuple[Tensor, Memory | None]:
         generator = torch.Generator().manual_seed(0)
         if kept.tokens:
             return torch.randint(kept.inputs, (3, 12), generator=generator), None
@@ -129,7 +130,7 @@ class MemoryJob(Job[tests.Test, tests.Test]):
         guesses = ", ".join(f"{name} {value:.5f}" for name, value in found["baselines"].items())
         return f"{self.data_config.metric} of guesses: {guesses}"
 
-    def elsewhere(self, config: tests.Test, data: Sequence[str], kept: tests.Test) -> tests.Test:
+    def elsewhere(self, config: Test, data: Sequence[str], kept: Test) -> Test:
         """The same test with other dials, as `--data distance=200`."""
         try:
             return replace(config, **distribute(split(data), {"data": self.data_config})["data"])
@@ -138,4 +139,4 @@ class MemoryJob(Job[tests.Test, tests.Test]):
             raise SettingError(f"--data: expected a dial of {self.name} ({names}) as name=value; {error}") from error
 
 
-JOBS = tuple(MemoryJob(test) for test in tests.TESTS.values())
+JOBS = tuple(MemoryJob(test) for test in TESTS.values())

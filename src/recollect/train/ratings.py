@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.files import write_aside
 from ..data import ratings as sets
-from ..data.ratings import GENERATED, TRUTH, Kept, Ratings
+from ..data.generated_ratings import GENERATED, TRUTH, Made
+from ..data.rated import Kept, Ratings
 from ..layers import known
 from ..models import ratings as models
 from ..models import size
@@ -55,9 +56,9 @@ class DataConfig:
                 raise ContractError(f"data: expected {name} of at least 0, found {getattr(self, name)}")
 
     def load(self, kept: Kept | None = None) -> Ratings:
-        names = {field.name for field in fields(sets.Made)}
+        names = {field.name for field in fields(Made)}
         own = {name: value for name, value in asdict(self).items() if name in names}
-        made = sets.Made(**own | {"bias": self.true_bias, "seed": self.data_seed})
+        made = Made(**own | {"bias": self.true_bias, "seed": self.data_seed})
         given = {name: getattr(self, name) for name in ("valid", "test", "share", "features", "titles")}
         return sets.load(self.data, **given, made=made, kept=kept)
 

@@ -34,7 +34,7 @@ def can_launch(tensor: Tensor) -> bool:
 
 def shared() -> bool:
     """Whether others run on the GPU meanwhile (MPS): programs that wait for one another would keep it from them."""
-    return "CUDA_MPS_PIPE_DIRECTORY" in os.environ
+    return "CUDA_MPS_PIPE_DIRECTORY" in os.environ or os.path.exists("/tmp/nvidia-mps")  # where MPS listens by itself
 
 
 def unwatched() -> bool:

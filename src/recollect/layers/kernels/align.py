@@ -118,15 +118,19 @@ def forth(
 ) -> tuple[Found, Kept]:
     _, steps, dim = x.shape
     fed = weights.W[:, dim:]  # G M, or nothing
-    drive = linear(x.transpose(0, 1).contiguous(), weights.W[:, :dim], weights.b)  # T B G
+    apart = steps > 1 or not fed.shape[1]  # one step is one product of x and context
+    drive = linear(x.transpose(0, 1).contiguous(), weights.W[:, :dim], weights.b) if apart else None  # T B G
     look_up, kept = form.looks(source, weights, steps, keep=keep)
     hidden, contexts = [], []
     for t in range(steps):
         if first:
             context = look_up(t, h)
-        now = drive[t]
-        if fed.shape[1]:
-            torch.addmm(now, context, fed.mT, out=now)
+        if drive is None:
+            now = linear(torch.cat([x[:, t], context], dim=-1), weights.W, weights.b)
+        else:
+            now = drive[t]
+            if fed.shape[1]:
+                torch.addmm(now, context, fed.mT, out=now)
         h, c, needed = gates.forth(now, linear(h, weights.U, weights.d), h, c)
         if not first:
             context = look_up(t, h)

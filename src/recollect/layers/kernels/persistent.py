@@ -2,7 +2,7 @@
 
 Letters as in `sequence`: T steps, K ways, B rows, W width, G = gates · W.
 """
-# pyright: reportMissingImports=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportMissingImports=false, reportCallIssue=false, reportIndexIssue=false, reportAttributeAccessIssue=false
 
 from functools import cache
 from math import prod
@@ -53,33 +53,36 @@ def plan(columns: int, lanes: int, width: int, batch: int, ways: int, size: int,
 class Resident:
     """All steps in one kernel each way."""
 
-    def __init__(self, kind: str, forth: Plan, back: Plan) -> None:
+    def __init__(self, kind: str, forth: Plan, back: Plan, precision: str = "tf32x3") -> None:
         self.kind, self.plans = kind, (forth, back)
+        self.precision = precision  # of float32, the same both ways whatever torch is told between them
 
     @classmethod
     def planned(cls, kind: str, U: Tensor, dtype: torch.dtype, batch: int, ways: int) -> Self | None:
         """For so many rows and ways with U: … G W, lowered to `dtype`; None where not all programs could run at a time.
 
         As cuDNN does, float32 is multiplied in TF32 unless that is forbidden; then it is taken apart into two of those.
+        (torch refuses to tell `cudnn.allow_tf32` where someone has set the precision of rnn alone.)
         """
         if dtype not in SIZES:
             return None
         sums, width = U.shape[-2:]
-        size = 8 if dtype == torch.float32 and not torch.backends.cudnn.allow_tf32 else SIZES[dtype]
+        precision = "tf32" if torch.backends.cudnn.rnn.fp32_precision == "tf32" else "tf32x3"
+        size = SIZES[dtype] * (2 if dtype == torch.float32 and precision == "tf32x3" else 1)
         most = torch.cuda.get_device_properties(U.device).multi_processor_count
         forth = plan(width, 1 if kind == "rnn" else 4, width, batch, ways, size, most)
         back = plan(sums, 1, width, batch, ways, size, most)
-        return None if forth is None or back is None else cls(kind, forth, back)
+        return None if forth is None or back is None else cls(kind, forth, back, precision)
 
-    def forth(self, drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None) -> Found:
+    def forth(self, drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None, keep: bool) -> Found:
         steps, ways, batch, _ = drive.shape
         width = h.shape[-1]
         hidden = h.new_empty(steps + 1, *h.shape)
         hidden[0].copy_(h)
         cells = None if c is None else c.new_empty(steps, *c.shape)
-        gates = None if self.kind == "rnn" else h.new_empty(steps, ways, batch, 4 * width)
+        gates = None if self.kind == "rnn" or not keep else h.new_empty(steps, ways, batch, 4 * width)
         given = [h if tensor is None else tensor.contiguous() for tensor in (drive, U, d, hidden, c, cells, gates)]
-        self.launch(persistent_steps.forth, 0, given, hidden, BIAS=d is not None)
+        self.launch(persistent_steps.forth, 0, given, hidden, BIAS=d is not None, KEEP=gates is not None)
         return Found(hidden, cells, [] if gates is None else [gates])
 
     def back(
@@ -115,7 +118,7 @@ class Resident:
                 ROWS=used.rows,
                 BLOCK=used.block,
                 PARTS=PARTS,
-                PRECISION="tf32" if torch.backends.cudnn.allow_tf32 else "tf32x3",  # of float32
+                PRECISION=self.precision,
                 num_warps=WARPS,
                 num_stages=1,  # what is loaded ahead of a meeting would be stale
                 launch_cooperative_grid=True,

@@ -19,7 +19,7 @@ from .curves import tanh
 def forth(
     drive_at, U_at, d_at, h_at, c_at, cells_at, kept_at, met_at, steps, ways, batch, programs,
     KIND: tl.constexpr, WIDTH: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    PARTS: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    PARTS: tl.constexpr, BIAS: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """UNITS of WIDTH units of one way, ROWS rows: h_at (T+1 K B W) holds the first h and gets the others."""
     GATES: tl.constexpr = 4 if KIND == "lstm" else 3 if KIND == "gru" else 1
@@ -53,7 +53,7 @@ def forth(
     if KIND == "gru":
         before = tl.load(h_at + (way * batch + row)[:, None] * WIDTH + unit[None, :], mask=mine, other=0).to(tl.float32)
     for t in range(steps):
-        line = ((t * ways + way) * batch + row).to(tl.int64)  # where the rows of this step are
+        line = (t * ways + way).to(tl.int64) * batch + row  # where the rows of this step are
         after = line + ways * batch
         drives = ()
         for g in tl.static_range(GATES):
@@ -92,7 +92,7 @@ def forth(
         tell(met_at + t)
         if KIND == "lstm":
             tl.store(cells_at + line[:, None] * WIDTH + unit[None, :], cell.to(cells_at.dtype.element_ty), mask=mine)
-        if KIND != "rnn":
+        if KEEP:
             kept = kept_at + line[:, None] * (4 * WIDTH) + unit[None, :]
             if KIND == "lstm":
                 tl.store(kept, enter.to(narrow), mask=mine)
@@ -138,7 +138,7 @@ def back(
     by_c = tl.zeros([ROWS, UNITS], tl.float32)
     for back_t in range(steps):
         t = steps - 1 - back_t
-        line = ((t * ways + way) * batch + row).to(tl.int64)
+        line = (t * ways + way).to(tl.int64) * batch + row
         after = line + ways * batch
         cells = line[:, None] * WIDTH + unit[None, :]
         kept = kept_at + line[:, None] * (4 * WIDTH) + unit[None, :]

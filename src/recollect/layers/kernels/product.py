@@ -15,6 +15,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from . import can_launch, interpreted
+
 FEWEST, MOST = 16, 4096  # rows that are worth it
 BUSY = 132  # programs
 TILES = ((64, 64), (32, 64), (32, 32), (16, 32))  # rows of x by rows of W: the largest that keep the GPU busy
@@ -75,11 +77,14 @@ def tiles(rows: int, count: int, tile: tuple[int, int]) -> int:
 
 
 def takes(x: Tensor, weight: Tensor, *others: Tensor | None) -> bool:
-    """Whether a product of such rows is made here: all in float32, numbers of a row side by side."""
+    """Whether x (… K) times Wᵀ (N K) is made here: all in float32, in one place, numbers of a row side by side."""
+    if x.dim() < 2 or weight.dim() != 2 or x.shape[-1] != weight.shape[1] or min(weight.shape) < FEWEST:
+        return False
+    if torch.is_autocast_enabled(x.device.type) or not (can_launch(x) or interpreted()):
+        return False
     parts = [x, weight, *(other for other in others if other is not None)]
-    whole = all(part.dtype == torch.float32 and part.stride(-1) == 1 for part in parts)
-    rows = x.numel() // max(1, x.shape[-1])
-    return whole and weight.dim() == 2 and FEWEST <= rows <= MOST and min(weight.shape) >= FEWEST
+    alike = all(part.dtype == torch.float32 and part.device == x.device and part.stride(-1) == 1 for part in parts)
+    return alike and FEWEST <= x.numel() // x.shape[-1] <= MOST
 
 
 class OnTensorCores(TorchFunctionMode):
@@ -88,7 +93,7 @@ class OnTensorCores(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = dict(kwargs or {})
         found = None
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
             pass
         elif func is torch.nn.functional.linear and not given:
             found = linear(*args)
@@ -100,19 +105,21 @@ class OnTensorCores(TorchFunctionMode):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor | None:
-    if x.dim() < 2 or not takes(x, weight, bias):
+    if (bias is not None and bias.shape != weight.shape[:1]) or not takes(x, weight, bias):
         return None
     flat = x.reshape(-1, x.shape[-1])
     return product(flat, weight, bias, x.new_empty(len(flat), len(weight))).view(*x.shape[:-1], len(weight))
 
 
 def mm(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor | None:
-    if not takes(a, b.mT, out):
-        return None
-    return product(a, b.mT, None, a.new_empty(len(a), b.shape[1]) if out is None else out)
+    return addmm(None, a, b, out)
 
 
-def addmm(add: Tensor, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor | None:
-    if not takes(a, b.mT, add, out) or add.shape not in ((len(a), b.shape[1]), (b.shape[1],)):
+def addmm(add: Tensor | None, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor | None:
+    if a.dim() != 2 or b.dim() != 2:
         return None
-    return product(a, b.mT, add, a.new_empty(len(a), b.shape[1]) if out is None else out)
+    shape = len(a), b.shape[1]
+    fits = (add is None or add.shape in (shape, shape[1:])) and (out is None or out.shape == shape)
+    if not fits or not takes(a, b.mT, add, out):
+        return None
+    return product(a, b.mT, add, a.new_empty(shape) if out is None else out)

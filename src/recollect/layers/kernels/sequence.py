@@ -79,7 +79,7 @@ def loop(
     steps = steps or OneByOne(gates)
     if torch.is_grad_enabled():
         return Loop.apply(steps, drive, U, d, h, c)
-    found = steps.forth(drive, U, d, h, c)
+    found = steps.forth(drive, U, d, h, c, keep=False)
     return found.hidden[1:], found.cells
 
 
@@ -99,7 +99,7 @@ def resident(kind: str, U: Tensor, dtype: torch.dtype, batch: int, steps: int, w
 class Found(NamedTuple):
     hidden: Tensor  # T+1 K B W, the first h before all others
     cells: Tensor | None  # T K B W
-    kept: list[Tensor]  # what the way back needs of the steps
+    kept: list[Tensor]  # what the way back needs of the steps, where there is one
 
 
 class OneByOne:
@@ -108,7 +108,7 @@ class OneByOne:
     def __init__(self, gates: Gates) -> None:
         self.gates = gates
 
-    def forth(self, drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None) -> Found:
+    def forth(self, drive: Tensor, U: Tensor, d: Tensor | None, h: Tensor, c: Tensor | None, keep: bool) -> Found:
         shape, turned = h.shape, U.mT
         hidden, cells, kept = [h], [], []
         c = None if c is None else c.flatten(0, 1)
@@ -118,7 +118,7 @@ class OneByOne:
             h = new.view(shape)
             hidden.append(h)
             cells.append(c)
-            kept += needed
+            kept += needed if keep else ()
         return Found(torch.stack(hidden), None if c is None else torch.stack(cells).unflatten(1, shape[:2]), kept)
 
     def back(
@@ -151,7 +151,7 @@ class OneByOne:
 class Loop(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, steps: Any, drive: Any, U: Any, d: Any, h: Any, c: Any):
-        found = steps.forth(drive, U, d, h, c)
+        found = steps.forth(drive, U, d, h, c, keep=True)
         ctx.set_materialize_grads(False)
         ctx.steps, ctx.biased = steps, d is not None
         ctx.save_for_backward(U, c, found.hidden, found.cells, *found.kept)
@@ -164,7 +164,8 @@ class Loop(torch.autograd.Function):
                 "recurrent: expected a first derivative, found create_graph=True; for a second one take layer.unroll"
             )
         U, c, hidden, cells, *kept = ctx.saved_tensors
-        by_drive, by_asked, by_h, by_c = ctx.steps.back(U, c, Found(hidden, cells, kept), *outer)
-        by_U = by_asked.permute(1, 3, 0, 2).flatten(2) @ hidden[:-1].transpose(0, 1).flatten(1, 2)
+        with torch.autocast(U.device.type, enabled=False):  # the precision is that of the way forth
+            by_drive, by_asked, by_h, by_c = ctx.steps.back(U, c, Found(hidden, cells, kept), *outer)
+            by_U = by_asked.permute(1, 3, 0, 2).flatten(2) @ hidden[:-1].transpose(0, 1).flatten(1, 2)
         by_d = by_asked.sum(dim=(0, 2)) if ctx.biased else None
         return None, by_drive, by_U, by_d, by_h, by_c

@@ -36,10 +36,12 @@ class Step:
         """y (B H·d), in the dtype of `seen`, and the state after."""
         config, batch = self.layer.config, len(seen)
         y = seen.new_empty(batch, self.heads * self.size)
-        model, gathered = ([part.contiguous() for part in (*own.weights, *own.biases)] for own in state[:2])
+        given = [(*own.weights, *own.biases) for own in state[:2]]
+        model, gathered = ([part.contiguous() for part in own] for own in given)
+        early = all(part.is_contiguous() for own in given for part in own)  # a copy made just now must be waited for
         after, left = ([torch.empty_like(part) for part in own] for own in (model, gathered))
         inner = len(state.model.weights)
-        given = [own[i::inner] for i in range(inner) for own in (model, gathered, after, left)]
+        layers = [own[i::inner] for i in range(inner) for own in (model, gathered, after, left)]
         gamma, beta = self.norm or (self.factors, self.factors)  # without a norm, never read
         cos, sin = self.turns or (self.factors, self.factors)
         constants: dict[str, Any] = {
@@ -52,7 +54,7 @@ class Step:
             "BIASED": self.layer.biased,
             "ASKED": config.learn_rate,
             "ROTARY": self.size // 2 if config.rotary else 0,
-            **overlapping(seen.device),
+            **overlapping(seen.device, early),
         }
         if inner > 1:
             hidden = config.widths()[1]
@@ -62,9 +64,9 @@ class Step:
         kernel: Any = train_mlp if inner > 1 else train_linear
         with torch.cuda.device_of(seen):
             kernel[(batch * self.heads,)](
-                *(seen, state.clock, self.factors, gamma, beta, cos, sin, y),
-                *(part for group in given for part in group),
-                *(config.rate / self.size, seen.shape[1]),
+                *(seen, state.clock.contiguous(), self.factors, gamma, beta, cos, sin, y),
+                *(part for group in layers for part in group),
+                *(config.rate / self.size, seen.stride(0)),
                 **constants,
             )
         weights, biases = (tuple(part) for part in (after[:inner], after[inner:]))
