@@ -38,6 +38,15 @@ def test_a_test_of_memory_shows_each_dial_by_itself(task):
     assert all(line[5] == "0.50000" and line[6] == "64" for line in found)
 
 
+@pytest.mark.parametrize("data", ["numbers-en-fr", "multi30k-en-de"])
+def test_numbers_are_told_by_the_length_of_the_source(data):
+    """Of prose nearly nothing is said in the same words, so there is nothing to tell."""
+    scores = {"bleu": 50.0, "cased_bleu": 50.0, "chrf": 60.0, "exact": 0.5, "exact_by_length": {"4": 1.0, "11": 0.25}}
+    more = {"translated": scores, "forced": {"perplexity": 2.0}, "settings": {"model": {}}}
+    found = tables.table([row("translation", "fixed", 50.0, **more) | {"data": data}])
+    assert ("| `fixed` | 100.0 % | 25.0 % |" in found) == data.startswith("numbers")
+
+
 def test_captions_stand_beside_those_of_other_pictures_and_one_for_all():
     scores = {"bleu1": 50.0, "bleu4": 12.0, "exact": 0.1}
     described = scores | {"shuffled": scores | {"bleu4": 3.0}}

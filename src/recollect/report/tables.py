@@ -131,7 +131,19 @@ def translations(found: list[Row]) -> str:
         cells.append(spread([s["exact"] for s in scores], percent))
         cells.append(f"{statistics.mean(row['forced']['perplexity'] for row in group):.3f}")
         lines.append([*cells, f"{group[0]['params']:,}", taken(group), machines(group)])
-    return markdown([*columns, "machine"], lines, _rules(found))
+    exact = all(row["data"].startswith("numbers") for row in found)  # of prose nearly nothing is said in the same words
+    return markdown([*columns, "machine"], lines, _rules(found)) + (_by_length(groups) if exact else "")
+
+
+def _by_length(groups: dict[str, list[Row]]) -> str:
+    """The share without a mistake among sources of each length."""
+    shares = {model: [row["translated"]["exact_by_length"] for row in group] for model, group in groups.items()}
+    lengths = sorted({length for group in shares.values() for own in group for length in own}, key=int)
+    lines = [
+        [model, *(spread([own[length] for own in group if length in own], percent) for length in lengths)]
+        for model, group in shares.items()
+    ]
+    return "\n" + markdown(["words of the source", *lengths], lines, ["share of translations without a mistake"])
 
 
 def series(found: list[Row]) -> str:
