@@ -1,8 +1,5 @@
 """The kernels of a look by additive scores against plain operations, on a GPU or, without one, in the interpreter."""
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -15,6 +12,7 @@ from recollect.core.contract import Memory
 from recollect.layers import build, kernels
 from recollect.layers.align import SoftAlign, State
 from recollect.layers.kernels import align
+from unit import interpreter
 from unit.oracles import randomise
 
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
@@ -286,9 +284,4 @@ def test_without_a_gpu_or_the_interpreter_plain_operations_are_taken(launches, m
 @pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
 @pytest.mark.parametrize("chosen", ["lstm or anywhere", pytest.param("not lstm", marks=pytest.mark.slow)])
 def test_without_a_gpu_this_file_passes_in_the_interpreter(chosen):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", chosen]
-    done = subprocess.run(
-        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    interpreter.passes(__file__, "-k", chosen)

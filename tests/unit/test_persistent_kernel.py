@@ -3,9 +3,6 @@
 There programs run one after the other, so none may wait for another: one program has all units.
 """
 
-import os
-import subprocess
-import sys
 from math import prod
 from types import SimpleNamespace
 
@@ -215,21 +212,4 @@ def run_on_cpu(layer, encoder, run, x):
 
 
 def test_without_a_gpu_this_file_passes_in_the_interpreter():
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        __file__,
-        "-m",
-        "not gpu",
-        "-k",
-        "outputs",
-    ]
-    done = subprocess.run(
-        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    interpreter.passes(__file__, "-m", "not gpu", "-k", "outputs")

@@ -1,9 +1,5 @@
 """Products of float32 on tensor cores against torch's own, on a GPU or in Triton's interpreter."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch.nn.functional import linear
@@ -163,9 +159,4 @@ def test_a_compiler_sees_torchs_own_products():
 
 @pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
 def test_without_a_gpu_this_file_passes_in_the_interpreter():
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    done = subprocess.run(
-        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    interpreter.passes(__file__)

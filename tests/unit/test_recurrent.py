@@ -503,3 +503,23 @@ def test_the_dtype_of_a_state_never_changes_under_autocast(config: Any, steps: i
             y, state = layer(x, state)
             assert [(name, tensor.dtype) for name, tensor in states.named(state)] == before
             assert y.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "dtype", "batch", "expected"),
+    [
+        ("lstm", {"dim": 768}, torch.float16, 16, True),
+        ("rnn", {"dim": 1024}, torch.float16, 128, True),
+        ("lstm", {"dim": 768}, torch.bfloat16, 16, False),
+        ("gru", {"dim": 512}, torch.float16, 64, False),
+        ("lstm", {"dim": 700}, torch.float16, 16, False),
+        ("lstm", {"dim": 1152}, torch.float16, 16, False),
+        ("lstm", {"dim": 512, "num_layers": 2}, torch.float16, 16, False),
+        ("lstm", {"dim": 512}, torch.float16, 20, False),
+        ("lstm", {"dim": 512}, torch.float16, 256, False),
+    ],
+    ids=str,
+)
+def test_where_cudnn_keeps_the_weights_on_the_chip_it_is_left_to_it(name, settings, dtype, batch, expected):
+    """What was found out on an H200: one layer of float16, no gru, widths and batches of certain sizes."""
+    assert build(name, **settings).cudnn_resides(dtype, batch) is expected

@@ -2,9 +2,6 @@
 
 import copy
 import math
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -17,6 +14,7 @@ from recollect.layers.attention import Config as AttentionConfig
 from recollect.layers.kernels import step
 from recollect.layers.position import angles
 from recollect.layers.transformer import Config as BlockConfig
+from unit import interpreter
 from unit.oracles import randomise
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -312,9 +310,4 @@ def test_without_triton_wrong_shapes_are_said_in_one_line():
 def test_without_a_gpu_this_file_passes_in_the_interpreter(chosen):
     if not kernels.installed():
         pytest.skip("needs Triton, which is not installed")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", chosen]
-    done = subprocess.run(
-        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    interpreter.passes(__file__, "-k", chosen)

@@ -1,9 +1,5 @@
 """One step of test-time training in one kernel against the layer's own, on a GPU or in Triton's interpreter."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -115,9 +111,4 @@ def test_inner_models_that_no_program_could_hold_are_not_taken():
 
 @pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
 def test_without_a_gpu_this_file_passes_in_the_interpreter():
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    done = subprocess.run(
-        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    interpreter.passes(__file__)

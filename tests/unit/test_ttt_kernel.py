@@ -1,8 +1,5 @@
 """The kernels of ttt-linear against the plain form, on a GPU or, without one, in Triton's interpreter."""
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -250,9 +247,4 @@ def test_without_a_gpu_the_plain_form_has_no_mini_batch_to_spare(seen, steps, ex
     ],
 )
 def test_without_a_gpu_this_file_passes_in_the_interpreter(chosen):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", chosen]
-    done = subprocess.run(
-        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    interpreter.passes(__file__, "-k", chosen)

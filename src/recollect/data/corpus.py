@@ -238,11 +238,11 @@ def _plan(
 
 def _recall(folder: Path, sources: shards.Sources, settings: dict[str, Any]) -> _Plan | None:
     """The plan kept in the cache, if the sources are what they were."""
-    record = shards.read_record(folder / "corpus.json")
-    if record is None or record.get("settings") != settings:
+    found = shards.recalled(folder / "corpus.json", sources, settings)
+    if found is None:
         return None
-    same, hashed = sources.match(record.get("sources"))
-    if not same or not isinstance(record.get("cut"), int | None):
+    record, hashed = found
+    if not isinstance(record.get("cut"), int | None):
         return None
     try:
         plan = _Plan(tokenize.from_json(record["tokenizer"]), record["cut"], tuple(record["notes"]), recalled=True)

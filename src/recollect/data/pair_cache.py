@@ -134,12 +134,10 @@ def keep(
 
 def recall(folder: Path, sources: shards.Sources, settings: dict[str, Any]) -> Kept | None:
     """The pairs kept in the cache, if they are whole and the sources are what they were."""
-    record = shards.read_record(folder / RECORD)
-    if record is None or record.get("settings") != settings:
+    found = shards.recalled(folder / RECORD, sources, settings)
+    if found is None:
         return None
-    same, hashed = sources.match(record.get("sources"))
-    if not same:
-        return None
+    record, hashed = found
     try:
         kept = Kept(
             sides_from_json(record["sides"]),
@@ -152,7 +150,7 @@ def recall(folder: Path, sources: shards.Sources, settings: dict[str, Any]) -> K
         return None
     if kept.fingerprint != right or not {"train", "valid"} <= kept.splits.keys() <= set(SPLITS):
         return None
-    if hashed:  # so that the next time the stamps suffice
+    if hashed:
         shards.write_record(folder / RECORD, record | {"sources": sources.record()})
     return kept
 

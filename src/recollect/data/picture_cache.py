@@ -95,12 +95,10 @@ def make(place: Path, sources: shards.Sources, settings: Any, work: Work, pixels
 
 def recall(place: Path, sources: shards.Sources, settings: Any, pixels: int) -> dict[str, Any] | None:
     """What the cache has, if it is whole and the sources are what they were; `images` are mapped."""
-    record = shards.read_record(place / "pictures.json")
-    if record is None or record.get("settings") != settings:
+    found = shards.recalled(place / "pictures.json", sources, settings)
+    if found is None:
         return None
-    same, hashed = sources.match(record.get("sources"))
-    if not same:
-        return None
+    record, hashed = found
     try:
         for split in record["splits"].values():
             path = place / split["file"]
@@ -114,7 +112,7 @@ def recall(place: Path, sources: shards.Sources, settings: Any, pixels: int) -> 
                 return None
     except (OSError, KeyError, TypeError, AttributeError, ValueError):
         return None
-    if hashed:  # so that the next time the stamps suffice
+    if hashed:
         plain_splits = {
             name: {key: value for key, value in split.items() if key != "images"}
             for name, split in record["splits"].items()

@@ -233,6 +233,18 @@ def read_record(path: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and record.get("format") == FORMAT else None
 
 
+def recalled(path: Path, sources: "Sources", settings: Any) -> tuple[dict[str, Any], bool] | None:
+    """The record of a cache made with these settings from these sources, or None for anything else.
+
+    And whether the sources had to be hashed to tell: then it should be written anew, so that their stamps suffice.
+    """
+    record = read_record(path)
+    if record is None or record.get("settings") != settings:
+        return None
+    same, hashed = sources.match(record.get("sources"))
+    return (record, hashed) if same else None
+
+
 def write_record(path: Path, record: dict[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

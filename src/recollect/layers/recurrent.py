@@ -161,10 +161,15 @@ class Recurrent(Cell[S]):
         looked_into = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
         return x.is_cuda and self.written is not None and not looked_into
 
+    def cudnn_resides(self, dtype: torch.dtype, batch: int) -> bool:
+        """Whether cuDNN itself keeps U on the chip: in float16, for one layer, not gru, of certain sizes."""
+        known = dtype == torch.float16 and self.gates != 3 and len(self.levels) == 1
+        return known and self.width % 128 == 0 and self.width <= 1024 and batch % 8 == 0 and batch <= 128
+
     def resides(self, x: Tensor) -> bool:
-        """Whether one kernel takes all steps of x, with U on the chip; cuDNN has such a kernel for some of float16."""
+        """Whether one kernel of ours takes all steps of x, with U on the chip."""
         dtype, (batch, steps, _) = lowered(x), x.shape
-        if dtype == torch.float16 and self.gates != 3 and self.width % 128 == 0 and self.width <= 1024:
+        if self.cudnn_resides(dtype, batch):
             return False
         U = self.get_parameter(self.names[0][1])
         return resident(self.written.kind, U, dtype, batch, steps) is not None

@@ -7,6 +7,7 @@ where there is no GPU, no Triton, another dtype or a size that no kernel was wri
 import os
 from functools import cache
 from importlib.util import find_spec
+from tempfile import gettempdir
 
 import torch
 from torch import Tensor
@@ -34,7 +35,8 @@ def can_launch(tensor: Tensor) -> bool:
 
 def shared() -> bool:
     """Whether others run on the GPU meanwhile (MPS): programs that wait for one another would keep it from them."""
-    return "CUDA_MPS_PIPE_DIRECTORY" in os.environ or os.path.exists("/tmp/nvidia-mps")  # where MPS listens by itself
+    default = os.path.join(gettempdir(), "nvidia-mps")
+    return os.path.exists(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", default))
 
 
 def unwatched() -> bool:

@@ -36,10 +36,7 @@ def train_linear(
     if OVERLAP:
         gdc_wait()
         gdc_launch_dependents()
-    place = tl.load(clock_at + b) % PLACES
-    factor = tl.load(factors_at + place)
-    last = tl.load(factors_at + PLACES - 1)
-    ends = STEPS & (place == PLACES - 1)
+    place, factor, ends = now(clock_at + b, factors_at, PLACES, STEPS)
     q, k, v, eta = see(seen_at + b * row, cos_at, sin_at, head, place, column, rate, HEADS, SIZE, ASKED, ROTARY)
     z = tl.sum(k[:, None] * weight, 0) + bias
     slope = slope_of(k, v, z, gamma, beta, inside, SIZE, NORM) * eta
@@ -48,10 +45,8 @@ def train_linear(
     z = tl.sum(q[:, None] * (weight - factor * gathered), 0) + bias - factor * gathered_bias
     y = close(q, z, gamma, beta, inside, SIZE, NORM)
     tl.store(y_at + program * SIZE + column, y.to(y_at.dtype.element_ty), mask=inside)
-    tl.store(weight_to + matrix, tl.where(ends, weight - last * gathered, weight), mask=there)
-    tl.store(bias_to + vector, tl.where(ends, bias - last * gathered_bias, bias), mask=inside)
-    tl.store(gathered_to + matrix, tl.where(ends, 0, gathered), mask=there)
-    tl.store(gathered_bias_to + vector, tl.where(ends, 0, gathered_bias), mask=inside)
+    settle(weight_to, gathered_to, matrix, there, weight, gathered, factor, ends)
+    settle(bias_to, gathered_bias_to, vector, inside, bias, gathered_bias, factor, ends)
 
 
 @triton.jit
@@ -79,10 +74,7 @@ def train_mlp(
     if OVERLAP:
         gdc_wait()
         gdc_launch_dependents()
-    place = tl.load(clock_at + b) % PLACES
-    factor = tl.load(factors_at + place)
-    last = tl.load(factors_at + PLACES - 1)
-    ends = STEPS & (place == PLACES - 1)
+    place, factor, ends = now(clock_at + b, factors_at, PLACES, STEPS)
     q, k, v, eta = see(seen_at + b * row, cos_at, sin_at, head, place, column, rate, HEADS, SIZE, ASKED, ROTARY)
     met, rises = gelu(tl.sum(k[:, None] * up, 0) + up_bias)
     slope = slope_of(k, v, tl.sum(met[:, None] * down, 0) + down_bias, gamma, beta, inside, SIZE, NORM) * eta
@@ -91,20 +83,16 @@ def train_mlp(
     gathered = tl.load(up_gathered_at + rising, mask=in_rising, other=0) + k[:, None] * inward[None, :]
     gathered_bias = tl.load(up_gathered_bias_at + wide, mask=between, other=0) + inward * BIASED
     asked, _ = gelu(tl.sum(q[:, None] * (up - factor * gathered), 0) + up_bias - factor * gathered_bias)
-    tl.store(up_to + rising, tl.where(ends, up - last * gathered, up), mask=in_rising)
-    tl.store(up_bias_to + wide, tl.where(ends, up_bias - last * gathered_bias, up_bias), mask=between)
-    tl.store(up_gathered_to + rising, tl.where(ends, 0, gathered), mask=in_rising)
-    tl.store(up_gathered_bias_to + wide, tl.where(ends, 0, gathered_bias), mask=between)
+    settle(up_to, up_gathered_to, rising, in_rising, up, gathered, factor, ends)
+    settle(up_bias_to, up_gathered_bias_to, wide, between, up_bias, gathered_bias, factor, ends)
     down = tl.load(down_at + falling, mask=in_falling, other=0)
     gathered = tl.load(down_gathered_at + falling, mask=in_falling, other=0) + met[:, None] * slope[None, :]
     gathered_bias = tl.load(down_gathered_bias_at + vector, mask=inside, other=0) + slope * BIASED
     z = tl.sum(asked[:, None] * (down - factor * gathered), 0) + down_bias - factor * gathered_bias
     y = close(q, z, gamma, beta, inside, SIZE, NORM)
     tl.store(y_at + program * SIZE + column, y.to(y_at.dtype.element_ty), mask=inside)
-    tl.store(down_to + falling, tl.where(ends, down - last * gathered, down), mask=in_falling)
-    tl.store(down_bias_to + vector, tl.where(ends, down_bias - last * gathered_bias, down_bias), mask=inside)
-    tl.store(down_gathered_to + falling, tl.where(ends, 0, gathered), mask=in_falling)
-    tl.store(down_gathered_bias_to + vector, tl.where(ends, 0, gathered_bias), mask=inside)
+    settle(down_to, down_gathered_to, falling, in_falling, down, gathered, factor, ends)
+    settle(down_bias_to, down_gathered_bias_to, vector, inside, down_bias, gathered_bias, factor, ends)
 
 
 @triton.jit
@@ -113,6 +101,21 @@ def find(program, row, column, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     first = program.to(tl.int64) * COLUMNS
     cells = first * ROWS + row[:, None] * COLUMNS + column[None, :]
     return first + column, cells, (row < ROWS)[:, None] & (column < COLUMNS)[None, :]
+
+
+@triton.jit
+def now(clock_at, factors_at, PLACES: tl.constexpr, STEPS: tl.constexpr):
+    """A row's place in its mini-batch, ρ there, and whether the model steps after it."""
+    place = tl.load(clock_at) % PLACES
+    factor = tl.load(factors_at + place)
+    return place, factor, STEPS & (place == PLACES - 1)
+
+
+@triton.jit
+def settle(model_to, gathered_to, cells, there, model, gathered, factor, ends):
+    """Leave a part of the model and its gradient as they are after this step."""
+    tl.store(model_to + cells, tl.where(ends, model - factor * gathered, model), mask=there)
+    tl.store(gathered_to + cells, tl.where(ends, 0, gathered), mask=there)
 
 
 @triton.jit
