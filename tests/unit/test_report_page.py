@@ -90,6 +90,7 @@ def rendered(rows=None, *heats):
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
+        (numbers.fixed(0.0, numbers.decimals([0.0, 0.0])), "0.0"),
         (numbers.count(950), "950"),
         (numbers.count(12_345), "12.3 k"),
         (numbers.count(1_234_567), "1.23 M"),

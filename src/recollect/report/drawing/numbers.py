@@ -83,9 +83,9 @@ def duration(seconds: Any) -> str:
 
 
 def decimals(values: Iterable[Any]) -> int:
-    """How many digits behind the point show four of the largest value; the same for a whole column."""
+    """How many digits behind the point show four of the largest value; the same for a whole column. Of zeros, one."""
     largest = max((abs(value) for value in values if known(value)), default=0.0)
-    return 4 if largest == 0 else min(4, max(0, 3 - math.floor(math.log10(largest))))
+    return 1 if largest == 0 else min(4, max(0, 3 - math.floor(math.log10(largest))))
 
 
 def fixed(value: Any, behind: int, *, sign: bool = False) -> str:
