@@ -4,7 +4,7 @@ STATE   the last (k−1)·dilation + 1 inputs, newest last
 UPDATE  window ← window[1:] + [x]
 READ    y = conv_a(window) ⊙ σ(conv_b(window))
 GROWS   no
-FAST    conv1d
+FAST    as `conv`
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ STATE   the windows of both convolutions
 UPDATE  each convolution's own
 READ    y = relu(x + relu(conv(relu(conv(x)))))
 GROWS   no
-FAST    conv1d
+FAST    as `conv`
 """
 
 from dataclasses import dataclass, replace
