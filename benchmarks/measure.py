@@ -209,8 +209,8 @@ def captured(run: Run, warm: int = 3) -> Run:
     with torch.cuda.stream(side):
         for _ in range(warm):
             run()
-        torch.cuda.set_sync_debug_mode("error")
         try:
+            torch.cuda.set_sync_debug_mode("error")
             with mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=True):
                 run()
         finally:

@@ -25,6 +25,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "places to spare in a tile": {"mini_batch": 5},
     "a boundary at every step": {"mini_batch": 1},
     "wider": {"mini_batch": 32, "dim": 32, "heads": 1},
+    "heads that fill no tile": {"mini_batch": 16, "dim": 24},
+    "wider ones that fill none": {"mini_batch": 5, "dim": 21, "heads": 1, "rotary": False},
+    "heads that fill no tile, no norm": {"mini_batch": 16, "dim": 12, "norm": False},
     "no norm": {"mini_batch": 16, "norm": False},
     "no bias": {"mini_batch": 16, "bias": False},
     "fixed rate": {"mini_batch": 16, "learn_rate": False},
@@ -191,14 +194,14 @@ def test_two_passes_give_the_same_bits():
 
 @pytest.mark.parametrize(
     "options",
-    [{"name": "ttt-mlp"}, {"heads": 4}, {"mini_batch": 80}, {"mini_batch": None, "average": False}],
+    [{"name": "ttt-mlp"}, {"dim": 260}, {"mini_batch": 80}, {"mini_batch": None, "average": False}],
     ids=str,
 )
 def test_other_sizes_and_inner_models_take_the_plain_form(options, launches):
     options = {"name": "ttt-linear", "dim": 32, "heads": 2, "mini_batch": 4} | options
     layer = build(options.pop("name"), **options).to(DEVICE)
     with torch.no_grad():
-        layer(torch.randn(2, 5, 32, device=DEVICE), layer.initial_state(2))
+        layer(torch.randn(2, 5, layer.dim, device=DEVICE), layer.initial_state(2))
     assert not launches
 
 
@@ -239,7 +242,7 @@ def test_without_a_gpu_the_plain_form_has_no_mini_batch_to_spare(seen, steps, ex
 @pytest.mark.parametrize(
     "chosen",
     [
-        "authors or other_sizes",
+        "authors or no_tile or other_sizes",
         *(
             pytest.param(chosen, marks=pytest.mark.slow)
             for chosen in ("equal", "laws or finite", "not (equal or laws or finite)")

@@ -348,7 +348,7 @@ class Ttt(Cell[State]):
 
     def has_kernel(self, state: State) -> bool:
         c = self.config
-        sizes = c.size in (16, 32, 64, 128) and c.mini_batch is not None and c.mini_batch <= 64
+        sizes = c.size <= 128 and c.mini_batch is not None and c.mini_batch <= 64
         return sizes and len(state.model.weights) == 1 and kernels.can_take(state.model.weights[0])
 
     def fused(self, x: Tensor, state: State) -> tuple[Tensor, State]:

@@ -21,11 +21,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
 
 from .ttt_linear_backward import learn_backward, read_backward, see_backward
 from .ttt_linear_forward import learn, read
 
-WARPS = {16: 4, 32: 4, 64: 8, 128: 8}  # by the width of a head; with fewer, registers run out
+WARPS = {
+    16: 4,
+    32: 4,
+    64: 8,
+    128: 8,
+}  # by the width of a tile, which a head fills or not; with fewer, registers run out
 NARROW = {
     torch.bfloat16: tl.bfloat16,
     torch.float16: tl.float16,
@@ -44,6 +50,7 @@ class Inner(NamedTuple):
 
 
 class Settings(NamedTuple):
+    width: int  # of a head, without what fills up a tile
     places: int  # b
     norm: bool
     biased: bool
@@ -53,6 +60,7 @@ class Settings(NamedTuple):
         """What the kernels are compiled for; tiles have at least 16 rows, as tensor cores want."""
         return {
             "SIZE": size,
+            "WIDTH": self.width,
             "PLACES": self.places,
             "ROWS": max(16, triton.next_power_of_2(self.places)),
             "NORM": self.norm,
@@ -82,10 +90,20 @@ def run(
     """
     kind = q.device.type
     narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inner.weight.dtype
-    settings = Settings(factors.numel(), norm is not None, biased, narrow)
-    gamma, beta = norm if norm is not None else (factors, factors)  # without a norm, never read
-    y, *after = Sequence.apply(q, k, v, rate, offset, factors, *inner, gamma, beta, settings)
-    return y, Inner(*after)
+    width = q.shape[-1]
+    missing = next(size for size in WARPS if size >= width) - width
+    settings = Settings(width, factors.numel(), norm is not None, biased, narrow)
+    model = [fill(part, missing, square) for part, square in zip(inner, (True, False) * 2, strict=True)]
+    scale = [fill(part, missing) for part in norm] if norm is not None else (factors, factors)  # these are never read
+    steps = (fill(part, missing) for part in (q, k, v))
+    y, *after = Sequence.apply(*steps, rate, offset, factors, *model, *scale, settings)
+    weight, bias, gathered, gathered_bias = (part[..., :width] for part in after)
+    return y[..., :width], Inner(weight[..., :width, :], bias, gathered[..., :width, :], gathered_bias)
+
+
+def fill(x: Tensor, missing: int, square: bool = False) -> Tensor:
+    """x with zeros for the columns, and where it is square the rows, that a tile has beyond it."""
+    return pad(x, (0, missing, 0, missing if square else 0)) if missing else x
 
 
 class Sequence(torch.autograd.Function):

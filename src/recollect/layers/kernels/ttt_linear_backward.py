@@ -12,7 +12,7 @@ def read_backward(
     k_at, v_at, rate_at, offset_at, factors_at, gathered_at, gathered_bias_at, gamma_at, beta_at, kept_at, kept_bias_at,
     z_at, q_at, dy_at, dq_at, dk_at, dread_at, dh_at, dgathered_at, dgathered_bias_at, dfactors_at, dgamma_at, dbeta_at,
     steps, heads, count,
-    SIZE: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
+    SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
     """All of dq and of dread, the gradient of what the norm of `read` took; the parts that reading has in the rest."""
@@ -32,7 +32,7 @@ def read_backward(
     v = tl.load(v_at + first * SIZE + cells, mask=there, other=0).to(wide)
     z = tl.load(z_at + first * SIZE + cells, mask=there, other=0)
     rate = tl.load(rate_at + first + t * heads, mask=filled, other=0).to(wide)[:, None]
-    h = rate * inner_slope(k, v, z, gamma, beta, SIZE, NORM)[0]
+    h = rate * inner_slope(k, v, z, gamma, beta, SIZE, WIDTH, NORM)[0]
     A = attend(q, k, place, BIASED, NARROW)
     moved = product(A, h, NARROW)
     if i == 0:
@@ -41,12 +41,12 @@ def read_backward(
     dread = tl.load(dy_at + first * SIZE + cells, mask=there, other=0).to(wide)
     dq = tl.zeros([ROWS, SIZE], wide)
     if NORM:
-        normal, deviation = normalise(product(q, weight, NARROW) + bias[None, :] - factors * moved, SIZE)
+        normal, deviation = normalise(product(q, weight, NARROW) + bias[None, :] - factors * moved, SIZE, WIDTH)
         here = (program * count + i) * SIZE + column
         tl.store(dgamma_at + here, tl.sum(dread * normal, 0))
         tl.store(dbeta_at + here, tl.sum(dread, 0))
         dq += dread
-        dread = inward(dread * gamma, normal, SIZE) * deviation
+        dread = inward(dread * gamma, normal, SIZE, WIDTH) * deviation
     tl.store(dread_at + first * SIZE + cells, dread, mask=there)
     tl.store(dfactors_at + (program * count + i) * PLACES + place, -tl.sum(dread * moved, 1), mask=place < PLACES)
     dmoved = -factors * dread
@@ -66,7 +66,7 @@ def learn_backward(
     k_at, v_at, rate_at, offset_at, factors_at, gathered_at, gathered_bias_at, gamma_at, beta_at, kept_at, kept_bias_at,
     z_at, q_at, dread_at, dh_at, dkept_at, dkept_bias_at, dweight_out, dbias_out, dgathered_out, dgathered_bias_out,
     dweight_at, dbias_at, steps, heads, count,
-    SIZE: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
+    SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
     """All of dh and of the model's gradient; `dkept` is that of what each mini-batch's total went into."""
@@ -97,8 +97,8 @@ def learn_backward(
         dh = tl.load(dh_at + first * SIZE + cells, mask=there, other=0)
         dh += share * (product(k, dtotal, NARROW) + dtotal_bias[None, :] * BIASED)
         tl.store(dh_at + first * SIZE + cells, dh, mask=there)
-        g, normal, deviation, error = inner_slope(k, v, z, gamma, beta, SIZE, NORM)
-        dz = inner_slope_backward(rate * dh, g, normal, deviation, error, gamma, SIZE, NORM)[0]
+        g, normal, deviation, error = inner_slope(k, v, z, gamma, beta, SIZE, WIDTH, NORM)
+        dz = inner_slope_backward(rate * dh, g, normal, deviation, error, gamma, SIZE, WIDTH, NORM)[0]
         q = tl.load(q_at + first * SIZE + cells, mask=there, other=0).to(wide)
         dread = tl.load(dread_at + first * SIZE + cells, mask=there, other=0)
         dweight += product(tl.trans(q), dread, NARROW) + product(tl.trans(k), dz, NARROW)
@@ -112,7 +112,7 @@ def see_backward(
     k_at, v_at, rate_at, offset_at, factors_at, gathered_at, gathered_bias_at, gamma_at, beta_at, kept_at, kept_bias_at,
     z_at, dh_at, dkept_at, dkept_bias_at, dk_at, dv_at, drate_at, dgathered_at, dgathered_bias_at, dfactors_at,
     dgamma_at, dbeta_at, steps, heads, count,
-    SIZE: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
+    SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
     """All of dv and drate; to dk and the rest is added what learning has in them."""
@@ -132,9 +132,9 @@ def see_backward(
     z = tl.load(z_at + first * SIZE + cells, mask=there, other=0)
     rate = tl.load(rate_at + first + t * heads, mask=filled, other=0).to(wide)[:, None]
     dh = tl.load(dh_at + first * SIZE + cells, mask=there, other=0)
-    g, normal, deviation, error = inner_slope(k, v, z, gamma, beta, SIZE, NORM)
+    g, normal, deviation, error = inner_slope(k, v, z, gamma, beta, SIZE, WIDTH, NORM)
     tl.store(drate_at + first + t * heads, tl.sum(dh * g, 1), mask=filled)
-    dz, ds = inner_slope_backward(rate * dh, g, normal, deviation, error, gamma, SIZE, NORM)
+    dz, ds = inner_slope_backward(rate * dh, g, normal, deviation, error, gamma, SIZE, WIDTH, NORM)
     dk = tl.load(dk_at + first * SIZE + cells, mask=there, other=0).to(wide) + product(dz, tl.trans(weight), NARROW)
     dv = -ds * gamma
     if NORM:
@@ -162,14 +162,16 @@ def see_backward(
 
 
 @triton.jit
-def inner_slope_backward(dg, g, normal, deviation, error, gamma, SIZE: tl.constexpr, NORM: tl.constexpr):
+def inner_slope_backward(
+    dg, g, normal, deviation, error, gamma, SIZE: tl.constexpr, WIDTH: tl.constexpr, NORM: tl.constexpr
+):
     """From the gradient of g to those of z and of s = γ·error; without a norm s is the error, and γ is 1."""
     if NORM:
-        ds = inward(dg, normal, SIZE) * deviation
+        ds = inward(dg, normal, SIZE, WIDTH) * deviation
         across = tl.sum(dg * normal, 1)[:, None] * error * gamma
         along = tl.sum(error * gamma * normal, 1)[:, None] * dg
-        dnormal = ds * gamma * gamma - (across + along) / SIZE * deviation
-        dz = inward(dnormal, normal, SIZE) - normal * (tl.sum(dg * g, 1)[:, None] / SIZE)
+        dnormal = ds * gamma * gamma - (across + along) / WIDTH * deviation
+        dz = inward(dnormal, normal, SIZE, WIDTH) - normal * (tl.sum(dg * g, 1)[:, None] / WIDTH)
         return dz * deviation, ds
     else:
         return dg, dg

@@ -2,7 +2,8 @@
 
 Names are those of ttt.py: g = ∂ℓ/∂z, h = η·g, A = q·kᵀ (+ 1 for the bias) up to the diagonal. `…_at` is where a tensor
 begins, `…_out` belongs to the state after the chunk. Steps lie as B T H d, all else as B H …; a program is a row and a
-head, `first` the place of its first step, `matrix` and `vector` those of its d·d and d numbers in a tensor of such.
+head, `first` the place of its first step, `matrix` and `vector` those of its d·d and d numbers in a tensor of such. Of
+d = SIZE columns those from WIDTH on are zeros that fill up a tile; only a norm has to know.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false, reportOperatorIssue=false
 
@@ -14,7 +15,7 @@ import triton.language as tl
 def learn(
     k_at, v_at, rate_at, offset_at, factors_at, gathered_at, gathered_bias_at, gamma_at, beta_at, kept_at, kept_bias_at,
     z_at, weight_at, bias_at, weight_out, bias_out, gathered_out, gathered_bias_out, steps, heads, count,
-    SIZE: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
+    SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
     wide = kept_at.dtype.element_ty
@@ -34,7 +35,7 @@ def learn(
         tl.store(kept_bias_at + vector * count + i * SIZE + column, bias)
         z = product(k, weight, NARROW) + bias[None, :]
         tl.store(z_at + first * SIZE + cells, z, mask=there)
-        h = rate * inner_slope(k, v, z, gamma, beta, SIZE, NORM)[0]
+        h = rate * inner_slope(k, v, z, gamma, beta, SIZE, WIDTH, NORM)[0]
         total, total_bias = product(tl.trans(k), h, NARROW), tl.sum(h, 0) * BIASED
         if i == 0:
             total += tl.load(gathered_at + matrix + square)
@@ -52,7 +53,7 @@ def learn(
 def read(
     k_at, v_at, rate_at, offset_at, factors_at, gathered_at, gathered_bias_at, gamma_at, beta_at, kept_at, kept_bias_at,
     z_at, q_at, y_at, steps, heads, count,
-    SIZE: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
+    SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
     wide = kept_at.dtype.element_ty
@@ -71,14 +72,14 @@ def read(
     v = tl.load(v_at + first * SIZE + cells, mask=there, other=0).to(wide)
     z = tl.load(z_at + first * SIZE + cells, mask=there, other=0)
     rate = tl.load(rate_at + first + t * heads, mask=filled, other=0).to(wide)[:, None]
-    h = rate * inner_slope(k, v, z, gamma, beta, SIZE, NORM)[0]
+    h = rate * inner_slope(k, v, z, gamma, beta, SIZE, WIDTH, NORM)[0]
     moved = product(attend(q, k, place, BIASED, NARROW), h, NARROW)
     if i == 0:
         moved += product(q, tl.load(gathered_at + matrix + square), NARROW)
         moved += tl.load(gathered_bias_at + vector + column)[None, :]
     y = product(q, weight, NARROW) + bias[None, :] - factors * moved
     if NORM:
-        y = q + normalise(y, SIZE)[0] * gamma + beta
+        y = q + normalise(y, SIZE, WIDTH)[0] * gamma + beta
     tl.store(y_at + first * SIZE + cells, y, mask=there)
 
 
@@ -121,25 +122,32 @@ def attend(q, k, place, BIASED: tl.constexpr, NARROW: tl.constexpr):
 
 
 @triton.jit
-def normalise(z, SIZE: tl.constexpr):
+def within(x, SIZE: tl.constexpr, WIDTH: tl.constexpr):
+    """x with zeros in the columns that only fill up a tile."""
+    return x if WIDTH == SIZE else tl.where(tl.arange(0, SIZE)[None, :] < WIDTH, x, 0)
+
+
+@triton.jit
+def normalise(z, SIZE: tl.constexpr, WIDTH: tl.constexpr):
     """The rows of z with mean 0 and variance 1, and by what they were multiplied."""
-    centred = z - tl.sum(z, 1)[:, None] / SIZE
-    deviation = tl.rsqrt(tl.sum(centred * centred, 1)[:, None] / SIZE + 1e-5)
+    centred = within(z - tl.sum(z, 1)[:, None] / WIDTH, SIZE, WIDTH)
+    deviation = tl.rsqrt(tl.sum(centred * centred, 1)[:, None] / WIDTH + 1e-5)
     return centred * deviation, deviation
 
 
 @triton.jit
-def inward(slope, normal, SIZE: tl.constexpr):
+def inward(slope, normal, SIZE: tl.constexpr, WIDTH: tl.constexpr):
     """`slope` without what a normalised row cannot follow: its mean, and its part along the row."""
-    return slope - tl.sum(slope, 1)[:, None] / SIZE - normal * (tl.sum(slope * normal, 1)[:, None] / SIZE)
+    along = normal * (tl.sum(slope * normal, 1)[:, None] / WIDTH)
+    return within(slope - tl.sum(slope, 1)[:, None] / WIDTH - along, SIZE, WIDTH)
 
 
 @triton.jit
-def inner_slope(k, v, z, gamma, beta, SIZE: tl.constexpr, NORM: tl.constexpr):
+def inner_slope(k, v, z, gamma, beta, SIZE: tl.constexpr, WIDTH: tl.constexpr, NORM: tl.constexpr):
     """g, and for its own gradient the normalised z, its deviation and the error f(k) − v."""
     if NORM:
-        normal, deviation = normalise(z, SIZE)
+        normal, deviation = normalise(z, SIZE, WIDTH)
         error = k + normal * gamma + beta - v
-        return inward(error * gamma, normal, SIZE) * deviation, normal, deviation, error
+        return inward(error * gamma, normal, SIZE, WIDTH) * deviation, normal, deviation, error
     else:
         return z - v, z, z, z
