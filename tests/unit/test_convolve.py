@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import conv1d
 
 import recollect
-from recollect.layers.convolve import AsProduct, convolve, side_by_side
+from recollect.layers.convolve import Taps, convolve, side_by_side
 
 SHAPES = [(2, 9, 3, 5, 4, 2), (1, 1, 2, 2, 3, 5), (3, 6, 4, 1, 1, 1), (2, 40, 5, 3, 7, 4)]
 
@@ -20,7 +20,7 @@ def drawn(batch, steps, dim, width, kernel, dilation, **kw):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_product_is_the_convolution(shape):
     seen, weight, dilation = drawn(*shape)
-    y, oracle = AsProduct.apply(seen, weight, dilation), conv1d(seen.mT, weight, dilation=dilation).mT
+    y, oracle = Taps.apply(seen, weight, dilation), conv1d(seen.mT, weight, dilation=dilation).mT
     torch.testing.assert_close(y, oracle)
     slope = torch.randn_like(y)
     found, expected = (torch.autograd.grad(form, [seen, weight], slope) for form in (y, oracle))
@@ -30,13 +30,13 @@ def test_the_product_is_the_convolution(shape):
 @pytest.mark.parametrize("shape", SHAPES[:3])
 def test_its_gradients_have_gradients(shape):
     seen, weight, dilation = drawn(*shape)
-    torch.autograd.gradcheck(lambda seen, weight: AsProduct.apply(seen, weight, dilation), (seen, weight))
-    torch.autograd.gradgradcheck(lambda seen, weight: AsProduct.apply(seen, weight, dilation), (seen, weight))
+    torch.autograd.gradcheck(lambda seen, weight: Taps.apply(seen, weight, dilation), (seen, weight))
+    torch.autograd.gradgradcheck(lambda seen, weight: Taps.apply(seen, weight, dilation), (seen, weight))
 
 
 def test_rows_of_a_jacobian_at_once():
     seen, weight, dilation = drawn(*SHAPES[0])
-    found = torch.func.jacrev(lambda seen: AsProduct.apply(seen, weight, dilation))(seen)
+    found = torch.func.jacrev(lambda seen: Taps.apply(seen, weight, dilation))(seen)
     expected = torch.func.jacrev(lambda seen: conv1d(seen.mT, weight, dilation=dilation).mT)(seen)
     torch.testing.assert_close(found, expected)
 
@@ -45,7 +45,7 @@ def test_only_what_is_asked_for_is_made(monkeypatch):
     seen, weight, dilation = drawn(*SHAPES[0])
     laid = []
     monkeypatch.setattr("recollect.layers.convolve.side_by_side", lambda *args: laid.append(1) or side_by_side(*args))
-    y = AsProduct.apply(seen.detach(), weight, dilation)
+    y = Taps.apply(seen.detach(), weight, dilation)
     torch.autograd.grad(y.sum(), weight)
     assert len(laid) == 2  # forward, and for the weights; none for an input that no one asks about
 
@@ -80,7 +80,7 @@ def test_layers_learn_the_same_by_either(name, monkeypatch):
 
     def by_product(seen, weight, bias, dilation, groups):
         taken.append(dilation)
-        return AsProduct.apply(seen, weight, dilation) + bias
+        return Taps.apply(seen, weight, dilation) + bias
 
     monkeypatch.setattr("recollect.layers.conv.convolve", by_product)
     torch.testing.assert_close(gradients(), expected)

@@ -1,15 +1,21 @@
-"""Convolution over time as cuDNN does it, and as one product, which a GPU does many times faster for narrow layers.
+"""Convolution over time as a library does it, and with the channels where every layer here has them, which is last.
 
-cuDNN wants the channels before the steps; here they come last, as in every layer. Laid side by side, the k inputs that
-an output reads make one row of a product, and so does its gradient: no axis is turned about. The rows are laid anew in
-the backward pass rather than kept, since they are k times as large as the input.
+cuDNN wants the channels before the steps. Laid side by side, the k inputs that an output reads make one row of a
+product, and so does its gradient: no axis is turned about. The rows are laid anew in the backward pass rather than
+kept, since they are k times as large as the input; for narrow layers a kernel does without laying them at all.
 """
 
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv1d, linear, pad
+from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore[reportMissingImports]
+from torch.nn.functional import conv1d, pad
+
+from . import kernels
+
+NARROW = 64  # channels, up to which the kernels are for
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def convolve(seen: Tensor, weight: Tensor, bias: Tensor | None, dilation: int, groups: int = 1) -> Tensor:
@@ -19,24 +25,18 @@ def convolve(seen: Tensor, weight: Tensor, bias: Tensor | None, dilation: int, g
     if torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
         seen, weight, bias = seen.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
-    y: Tensor = AsProduct.apply(seen, weight, dilation)
+    y: Tensor = Taps.apply(seen, weight, dilation)
     return y if bias is None else y + bias
 
 
-def side_by_side(seen: Tensor, kernel: int, dilation: int) -> Tensor:
-    """B S D → B T (kernel·D): what each output reads, the oldest first."""
-    steps = seen.shape[1] - (kernel - 1) * dilation
-    return torch.cat([seen[:, tap * dilation : tap * dilation + steps] for tap in range(kernel)], dim=-1)
-
-
-class AsProduct(torch.autograd.Function):
+class Taps(torch.autograd.Function):
     """y[t] = Σ_j W[j]·seen[t + j·dilation], and its gradients, which are sums of the same kind."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(seen: Tensor, weight: Tensor, dilation: int) -> Tensor:
-        return linear(side_by_side(seen, weight.shape[2], dilation), weight.permute(0, 2, 1).flatten(1))
+        return correlated(seen, weight.permute(2, 1, 0), dilation)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
@@ -48,10 +48,41 @@ class AsProduct(torch.autograd.Function):
         (slope,), (seen, weight) = outer, ctx.saved_tensors
         kernel, to_seen, to_weight = weight.shape[2], None, None
         if ctx.needs_input_grad[0]:  # the input at s was read by the outputs at s − j·dilation: the taps reversed
-            reach = (kernel - 1) * ctx.dilation
-            around = side_by_side(pad(slope, (0, 0, reach, reach)), kernel, ctx.dilation)
-            to_seen = linear(around, weight.flip(2).permute(1, 2, 0).flatten(1))
+            to_seen = correlated(slope, weight.flip(2).permute(2, 0, 1), ctx.dilation, (kernel - 1) * ctx.dilation)
         if ctx.needs_input_grad[1]:
-            rows = side_by_side(seen, kernel, ctx.dilation).flatten(0, 1)
-            to_weight = (slope.flatten(0, 1).mT @ rows).unflatten(1, (kernel, -1)).permute(0, 2, 1)
+            to_weight = gathered(seen, slope, kernel, ctx.dilation).permute(2, 1, 0)
         return to_seen, to_weight, None
+
+
+def correlated(x: Tensor, taps: Tensor, dilation: int, shift: int = 0) -> Tensor:
+    """y[t] = Σ_j x[t + j·dilation − shift] taps[j], for taps (k D W); beyond its ends x (B S D) is zero."""
+    if has_kernel(x, taps):
+        from .kernels import taps as narrow
+
+        return narrow.correlated(x, taps, dilation, shift)
+    x = pad(x, (0, 0, shift, shift)) if shift else x
+    return side_by_side(x, len(taps), dilation) @ taps.flatten(0, 1)
+
+
+def gathered(x: Tensor, slope: Tensor, kernel: int, dilation: int) -> Tensor:
+    """Σ over rows and steps of x[t + j·dilation]ᵀ slope[t], for each tap j: k D W."""
+    if has_kernel(x, slope):
+        from .kernels import taps as narrow
+
+        return narrow.gathered(x, slope, kernel, dilation)
+    rows = side_by_side(x, kernel, dilation).flatten(0, 1)
+    return (rows.mT @ slope.flatten(0, 1)).unflatten(0, (kernel, -1))
+
+
+def side_by_side(x: Tensor, kernel: int, dilation: int) -> Tensor:
+    """B S D → B T (kernel·D): what each output reads, the oldest first."""
+    steps = x.shape[1] - (kernel - 1) * dilation
+    return torch.cat([x[:, tap * dilation : tap * dilation + steps] for tap in range(kernel)], dim=-1)
+
+
+def has_kernel(x: Tensor, other: Tensor) -> bool:
+    """Few channels, and neither gradients of gradients nor many of them at once, of which a kernel knows nothing."""
+    narrow = max(x.shape[-1], other.shape[-1]) <= NARROW and x.dtype == other.dtype and x.dtype in DTYPES
+    if not narrow or torch.is_grad_enabled() or is_functorch_wrapped_tensor(x):
+        return False
+    return kernels.can_launch(x) or (kernels.interpreted() and kernels.installed() and kernels.unwatched())

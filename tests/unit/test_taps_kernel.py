@@ -1,0 +1,89 @@
+"""The kernels of narrow convolutions against conv1d, on a GPU or, without one, in Triton's interpreter."""
+
+import pytest
+import torch
+from torch.nn.functional import conv1d
+
+from recollect.layers import convolve, kernels
+from recollect.layers.convolve import Taps
+from unit import interpreter
+
+interpreter.mend()
+pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# rows, steps, channels in and out, taps, dilation
+SHAPES = [(2, 9, 3, 5, 4, 2), (1, 1, 2, 2, 3, 5), (3, 6, 16, 1, 1, 1), (2, 300, 28, 20, 7, 33), (1, 129, 64, 64, 2, 1)]
+
+
+@pytest.fixture(autouse=True)
+def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
+    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
+        pytest.skip("runs in the process that a test at the end of this file starts")
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which kernels were called: a test that never came to them would prove nothing."""
+    from recollect.layers.kernels import taps
+
+    seen = []
+    for name in ("correlated", "gathered"):
+        own = getattr(taps, name)
+        monkeypatch.setattr(taps, name, lambda *given, name=name, own=own: seen.append(name) or own(*given))
+    return seen
+
+
+def drawn(batch, steps, dim, width, kernel, dilation):
+    torch.manual_seed(0)
+    whole = torch.randn(batch, (kernel - 1) * dilation + steps + 1, dim, device=DEVICE)
+    weight = torch.randn(width, dim, kernel, device=DEVICE, requires_grad=True)
+    return whole[:, 1:].requires_grad_(), weight, dilation  # a row begins later than the last one ends, as in the layer
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_narrow_convolutions_and_their_gradients_are_a_librarys(shape, launches):
+    seen, weight, dilation = drawn(*shape)
+    y = Taps.apply(seen, weight, dilation)
+    slope = torch.randn_like(y)
+    found = [y, *torch.autograd.grad(y, [seen, weight], slope)]
+    assert launches == ["correlated", "correlated", "gathered"]
+    x, w = (t.detach().double().requires_grad_() for t in (seen, weight))
+    oracle = conv1d(x.mT, w, dilation=dilation).mT
+    for a, b in zip(found, [oracle, *torch.autograd.grad(oracle, [x, w], slope.double())], strict=True):
+        assert (a - b).abs().max() <= 2e-6 * b.abs().max() * shape[4] ** 0.5
+
+
+def test_gradients_of_gradients_take_the_plain_form(launches):
+    seen, weight, dilation = drawn(*SHAPES[0])
+    (first,) = torch.autograd.grad(Taps.apply(seen, weight, dilation).square().sum(), seen, create_graph=True)
+    assert launches == ["correlated"]
+    assert torch.autograd.grad(first.square().sum(), weight)[0].abs().sum() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_numbers_are_multiplied_as_they_are_and_summed_in_float32(dtype, launches):
+    if DEVICE == "cpu" and dtype == torch.bfloat16:
+        pytest.skip("the interpreter multiplies the bits of bfloat16, not its numbers")
+    seen, weight, dilation = (t.detach().to(dtype) if torch.is_tensor(t) else t for t in drawn(*SHAPES[3]))
+    y = Taps.apply(seen, weight, dilation)
+    assert y.dtype == dtype
+    assert launches == ["correlated"]
+    oracle = conv1d(seen.double().mT, weight.double(), dilation=dilation).mT
+    torch.testing.assert_close(y.double(), oracle.to(dtype).double(), rtol=0.01, atol=0.02)
+
+
+@pytest.mark.parametrize("case", ["wide", "float64", "at once"])
+def test_what_they_are_not_for_takes_the_plain_form(case, launches):
+    seen, weight, dilation = drawn(1, 5, convolve.NARROW + 1 if case == "wide" else 3, 2, 2, 1)
+    if case == "float64":
+        seen, weight = seen.double(), weight.double()
+    if case == "at once":
+        torch.func.vmap(lambda row: Taps.apply(row[None], weight, dilation))(seen)
+    else:
+        Taps.apply(seen, weight, dilation)
+    assert not launches
+
+
+@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
+def test_without_a_gpu_this_file_passes_in_the_interpreter():
+    interpreter.passes(__file__)
