@@ -4,6 +4,7 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePosixPath as Path
 from typing import Any
 
 Row = dict[str, Any]
@@ -69,8 +70,11 @@ def texts(found: list[Row]) -> str:
     """Models by their mean, with the range over seeds."""
 
     def name(row: Row) -> str:
-        taps = row["settings"]["model"].get("taps")
-        return f"`{row['model']}`" + (f", {taps} taps before each layer" if taps else "")
+        model, seconds = row["settings"]["model"], row["settings"]["train"].get("seconds")
+        parts = [f"`{Path(run).name}`" for run in model.get("of", ())]
+        words = f"`{row['model']}`" + (f" of {' and '.join(parts)}" if parts else "")
+        words += f", {model['taps']} taps before each layer" if model.get("taps") else ""
+        return words + (f", {seconds:.0f} s" if seconds else "")
 
     by_heart = any(row["data"] in BY_HEART for row in found)
     columns = ["model", "mean", "range", "seeds", "perplexity", "carried state", "parameters"]

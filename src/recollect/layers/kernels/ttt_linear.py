@@ -97,8 +97,10 @@ def run(
     scale = [fill(part, missing) for part in norm] if norm is not None else (factors, factors)  # these are never read
     steps = (fill(part, missing) for part in (q, k, v))
     y, *after = Sequence.apply(*steps, rate, offset, factors, *model, *scale, settings)
-    weight, bias, gathered, gathered_bias = (part[..., :width] for part in after)
-    return y[..., :width], Inner(weight[..., :width, :], bias, gathered[..., :width, :], gathered_bias)
+    if missing:  # what a tile had beyond it is let go
+        y, sizes = y[..., :width], (width, 1) * 2
+        after = [part[..., :rows, :width].contiguous() for part, rows in zip(after, sizes, strict=True)]
+    return y, Inner(*after)
 
 
 def fill(x: Tensor, missing: int, square: bool = False) -> Tensor:
