@@ -64,3 +64,11 @@ def test_each_row_is_answered_at_its_own_end():
 def test_other_inputs_are_refused_in_a_line(x):
     with pytest.raises(ContractError, match="expected tokens of shape"):
         build()(x)
+
+
+def test_learned_places_are_not_drowned_by_what_they_are_added_to():
+    model = classifier.Config(
+        inputs=500, outputs=4, model="transformer", width=32, layers=2, heads=1, positions="learned"
+    ).build()
+    (table,) = [p for name, p in model.named_parameters() if name.endswith("table")]
+    assert 0.5 < float(model.enter.weight.detach().std() / table.detach().std()) < 2

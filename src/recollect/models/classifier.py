@@ -20,6 +20,7 @@ from .body import BodyConfig, initialise
 
 PoolName = Literal["last", "mean", "attention", "each"]
 LIMIT = 10.0  # of an attention pool's scores
+PLACED = 0.02  # the deviation at which learned places start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,9 @@ class Classifier(Layer[State]):
         self.enter = nn.Embedding(config.inputs, width) if config.tokens else nn.Linear(config.inputs, width)
         self.body = config.stack(width).build()
         initialise(self.body, config)
+        if config.tokens and config.residual and config.positions == "learned":
+            # As small as the places that are added to it, which it would drown: no layer then finds its neighbour.
+            nn.init.normal_(self.enter.weight, std=PLACED)
         self.pools = config.pool in ("mean", "attention")
         if config.pool == "attention":
             self.score = nn.Linear(self.body.width, 1)
