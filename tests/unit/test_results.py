@@ -49,6 +49,13 @@ def test_a_curve_of_lengths_has_a_point_for_each_length_with_sentences_enough():
     assert attend == {"name": "attend", "x": [10, 20], "y": [32.0, 31.0], "low": [30.0, 31.0], "high": [34.0, 31.0]}
 
 
+def test_the_page_of_races_and_its_pictures_are_made_from_their_rows():
+    kept = ROOT / "results"
+    shown = {"races.md": results.races.page(kept), **dict(results.races.pictures(kept))}
+    for name, expected in shown.items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == expected, "run python -m recollect.report.results"
+
+
 def test_the_page_of_claims_is_made_from_their_rows():
     expected = results.judged(ROOT / "results")
     assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == expected, (

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import against, lengths
+from . import against, lengths, races
 from .drawing import chart
 from .pages import claims
 from .tables import table
@@ -181,6 +181,9 @@ if __name__ == "__main__":
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     (root / "docs" / "results.md").write_text(page(root / "results"), encoding="utf-8")
     (root / "docs" / "claims.md").write_text(judged(root / "results"), encoding="utf-8")
+    (root / "docs" / "races.md").write_text(races.page(root / "results"), encoding="utf-8")
+    for file, drawn in races.pictures(root / "results"):
+        (root / "docs" / file).write_text(drawn, encoding="utf-8")
     all_rows = rows(root / "results")
     for name, language in READMES.items():
         text = (root / name).read_text(encoding="utf-8")
