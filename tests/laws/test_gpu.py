@@ -133,7 +133,10 @@ def test_every_law_holds_for_the_kernels_of_ttt_linear(size, mini_batch, monkeyp
     import recollect
     from recollect.layers.kernels import ttt_linear
 
-    if size == 128:  # the gradient of the rate's bias is a sum that all but cancels: 1.2e-5 of it on an H200
+    if (size, mini_batch) == (
+        128,
+        16,
+    ):  # the gradient of the rate's bias is a sum that all but cancels: 1.2e-5 of it on an H200
         monkeypatch.setitem(laws.TOLERANCE, torch.float32, 2e-5)
     calls, run = [], ttt_linear.run
     monkeypatch.setattr(ttt_linear, "run", lambda *rest: calls.append(1) or run(*rest))

@@ -66,9 +66,12 @@ def test_other_inputs_are_refused_in_a_line(x):
         build()(x)
 
 
-def test_learned_places_are_not_drowned_by_what_they_are_added_to():
-    model = classifier.Config(
-        inputs=500, outputs=4, model="transformer", width=32, layers=2, heads=1, positions="learned"
-    ).build()
-    (table,) = [p for name, p in model.named_parameters() if name.endswith("table")]
-    assert 0.5 < float(model.enter.weight.detach().std() / table.detach().std()) < 2
+@pytest.mark.parametrize("spread", [1.0, 0.02])
+def test_tokens_start_as_far_apart_as_asked(spread):
+    model = build("transformer", inputs=500, width=32, positions="learned", spread=spread)
+    assert float(model.enter.weight.detach().std()) == pytest.approx(spread, rel=0.05)
+
+
+def test_tokens_that_start_nowhere_are_refused():
+    with pytest.raises(ContractError, match="expected spread above 0, found 0"):
+        build(spread=0.0)

@@ -184,6 +184,19 @@ def test_autocast_narrows_the_products_and_nothing_else(launches, monkeypatch):
     assert float((found[1] - exact[1]).abs().max()) > 1e-5  # and yet narrowed
 
 
+def test_a_second_derivative_is_refused_in_a_line():
+    layer = make(mini_batch=4, dim=12)
+    x = torch.randn(1, 5, 12, device=DEVICE, dtype=DTYPE, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"ttt-linear: expected a first derivative.*layer\.unroll"):
+        torch.autograd.grad(layer(x, layer.initial_state(1))[0].sum(), x, create_graph=True)
+
+
+def test_one_row_of_one_head_keeps_no_more_than_its_numbers(launches):
+    layer = make(mini_batch=4, dim=12, heads=1).eval()
+    laws.size(layer, torch.randn(1, 6, 12, device=DEVICE, dtype=DTYPE))
+    assert launches
+
+
 def test_two_passes_give_the_same_bits():
     layer = make(mini_batch=16)
     state = used(layer, [0, 5])
@@ -242,7 +255,7 @@ def test_without_a_gpu_the_plain_form_has_no_mini_batch_to_spare(seen, steps, ex
 @pytest.mark.parametrize(
     "chosen",
     [
-        "authors or no_tile or other_sizes",
+        "authors or fill or other_sizes",
         *(
             pytest.param(chosen, marks=pytest.mark.slow)
             for chosen in ("equal", "laws or finite", "not (equal or laws or finite)")

@@ -4,7 +4,7 @@ STATE   the last (k−1)·dilation + 1 inputs, newest last
 UPDATE  window ← window[1:] + [x]
 READ    y = Σ_j weight[j]·window[j·dilation] + b
 GROWS   no
-FAST    conv1d; on a GPU, products
+FAST    conv1d; in half precision on a GPU, products
 """
 
 from dataclasses import dataclass

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore[reportMissingImports]
 from torch.nn.functional import conv1d, pad
 
 from . import kernels
@@ -23,11 +22,18 @@ HALVES = (torch.bfloat16, torch.float16)
 
 def convolve(seen: Tensor, weight: Tensor, bias: Tensor | None, dilation: int, groups: int = 1) -> Tensor:
     """`seen` (B, (k−1)·dilation + T, D) under `weight` (W, D / groups, k) → B T W."""
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else seen.dtype
-    if groups > 1 or not seen.is_cuda or dtype not in HALVES:
+    dtype = precision(seen)
+    if groups > 1 or not seen.is_cuda or dtype not in HALVES or not kernels.unwatched():
         return conv1d(seen.mT, weight, bias, dilation=dilation, groups=groups).mT
     y: Tensor = Taps.apply(seen.to(dtype), weight.to(dtype), dilation)
     return y if bias is None else y + bias.to(dtype)
+
+
+def precision(x: Tensor) -> torch.dtype:
+    """In what a product of x would be taken: autocast's dtype, but for float64, which it leaves alone."""
+    if x.dtype != torch.float64 and torch.is_autocast_enabled("cuda"):
+        return torch.get_autocast_dtype("cuda")
+    return x.dtype
 
 
 class Taps(torch.autograd.Function):
@@ -83,9 +89,7 @@ def side_by_side(x: Tensor, kernel: int, dilation: int) -> Tensor:
 
 def has_kernel(x: Tensor, other: Tensor) -> bool:
     """Few channels, and neither gradients of gradients nor many of them at once, of which a kernel knows nothing."""
-    narrow = (
-        max(x.shape[-1], other.shape[-1]) <= NARROW and x.dtype == other.dtype and x.dtype in (torch.float32, *HALVES)
-    )
-    if not narrow or torch.is_grad_enabled() or is_functorch_wrapped_tensor(x):
+    if torch.is_grad_enabled() or not kernels.unwatched() or max(x.shape[-1], other.shape[-1]) > NARROW:
         return False
-    return kernels.can_launch(x) or (kernels.interpreted() and kernels.installed() and kernels.unwatched())
+    known = x.dtype == other.dtype and x.dtype in (torch.float32, *HALVES)
+    return known and (kernels.can_launch(x) or (kernels.interpreted() and kernels.installed()))

@@ -20,17 +20,27 @@ from .body import BodyConfig, initialise
 
 PoolName = Literal["last", "mean", "attention", "each"]
 LIMIT = 10.0  # of an attention pool's scores
-PLACED = 0.02  # the deviation at which learned places start
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(BodyConfig):
-    """`inputs` is the size of the vocabulary, or with `tokens=False` the number of numbers at each step."""
+    """`inputs` is the size of the vocabulary, or with `tokens=False` the number of numbers at each step.
+
+    `spread` is the deviation at which the vectors of tokens start. At 1 they are far apart from the first step on,
+    which suits few tokens and short trainings; at .02, as language models have it, they are soon moved and do not drown
+    learned places, which start there: a large vocabulary wants that.
+    """
 
     inputs: int
     outputs: int
     tokens: bool = True
     pool: PoolName = "last"
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.spread > 0:
+            raise ContractError(f"classifier: expected spread above 0, found {self.spread}")
 
     def build(self) -> "Classifier":
         return Classifier(self)
@@ -56,11 +66,11 @@ class Classifier(Layer[State]):
         self.config = config
         width = config.width
         self.enter = nn.Embedding(config.inputs, width) if config.tokens else nn.Linear(config.inputs, width)
+        if config.tokens:
+            with torch.no_grad():
+                self.enter.weight.mul_(config.spread)
         self.body = config.stack(width).build()
         initialise(self.body, config)
-        if config.tokens and config.residual and config.positions == "learned":
-            # As small as the places that are added to it, which it would drown: no layer then finds its neighbour.
-            nn.init.normal_(self.enter.weight, std=PLACED)
         self.pools = config.pool in ("mean", "attention")
         if config.pool == "attention":
             self.score = nn.Linear(self.body.width, 1)

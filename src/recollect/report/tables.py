@@ -4,7 +4,7 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import PurePosixPath as Path
+from pathlib import PurePosixPath
 from typing import Any
 
 Row = dict[str, Any]
@@ -70,8 +70,8 @@ def texts(found: list[Row]) -> str:
     """Models by their mean, with the range over seeds."""
 
     def name(row: Row) -> str:
-        model, seconds = row["settings"]["model"], row["settings"]["train"].get("seconds")
-        parts = [f"`{Path(run).name}`" for run in model.get("of", ())]
+        model, seconds = row["settings"]["model"], row["settings"].get("train", {}).get("seconds")
+        parts = [f"`{PurePosixPath(run).name}`" for run in model.get("of", ())]
         words = f"`{row['model']}`" + (f" of {' and '.join(parts)}" if parts else "")
         words += f", {model['taps']} taps before each layer" if model.get("taps") else ""
         return words + (f", {seconds:.0f} s" if seconds else "")

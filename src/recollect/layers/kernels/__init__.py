@@ -40,7 +40,10 @@ def shared() -> bool:
 
 
 def unwatched() -> bool:
-    return not (torch.compiler.is_compiling() or is_in_torch_dispatch_mode())
+    """Whether no compiler, no counter of operations and no transform of torch.func would look into a kernel."""
+    if torch.compiler.is_compiling():
+        return False
+    return not (is_in_torch_dispatch_mode() or torch._C._are_functorch_transforms_active())
 
 
 @cache

@@ -20,7 +20,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from .ttt_linear_backward import learn_backward, read_backward, see_backward
@@ -99,7 +98,8 @@ def run(
     y, *after = Sequence.apply(*steps, rate, offset, factors, *model, *scale, settings)
     if missing:  # what a tile had beyond it is let go
         y, sizes = y[..., :width], (width, 1) * 2
-        after = [part[..., :rows, :width].contiguous() for part, rows in zip(after, sizes, strict=True)]
+        kept = (part[..., :rows, :width] for part, rows in zip(after, sizes, strict=True))
+        after = [part.clone(memory_format=torch.contiguous_format) for part in kept]
     return y, Inner(*after)
 
 
@@ -129,8 +129,11 @@ class Sequence(torch.autograd.Function):
         return y.transpose(1, 2), *after
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "ttt-linear: expected a first derivative, found create_graph=True; for a second one take layer.unroll"
+            )
         *seen, q = ctx.saved_tensors
         k, v, rate, _, factors, gathered, gathered_bias, _, _, kept, kept_bias, z = seen
         batch, heads, count, size, _ = kept.shape
