@@ -50,18 +50,43 @@ def test_only_what_is_asked_for_is_made(monkeypatch):
     assert len(laid) == 2  # forward, and for the weights; none for an input that no one asks about
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Dynamo itself calls
+def test_what_a_compiler_makes_of_it_is_one_graph():
+    seen, weight, dilation = drawn(*SHAPES[0])
+    seen, weight = seen.detach().float(), weight.detach().float()
+    compiled = torch.compile(lambda *given: Taps.apply(*given), fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(seen, weight, dilation), conv1d(seen.mT, weight, dilation=dilation).mT)
+    torch.compiler.reset()
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("precision", [torch.float64, torch.bfloat16])
-def test_on_a_gpu_as_cudnn(shape, precision):
-    seen, weight, dilation = (x.detach().cuda() if torch.is_tensor(x) else x for x in drawn(*shape))
-    bias = torch.randn(weight.shape[0], dtype=torch.float64, device="cuda")
-    with torch.autocast("cuda", torch.bfloat16, enabled=precision is torch.bfloat16):
-        y = convolve(seen, weight, bias, dilation)
-    oracle = conv1d(seen.mT, weight, bias, dilation=dilation).mT
-    assert y.dtype == precision
-    bound = 1e-9 if precision is torch.float64 else 0.1
-    torch.testing.assert_close(y.double(), oracle, atol=bound, rtol=bound)
+@pytest.mark.parametrize("shape", [*SHAPES, (2, 30, 80, 70, 3, 2)])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_in_half_precision_on_a_gpu_it_is_cudnns_and_so_are_its_gradients(shape, mixed, monkeypatch):
+    taken, apply = [], Taps.apply
+    monkeypatch.setattr(Taps, "apply", lambda *given: taken.append(given[0].dtype) or apply(*given))
+    seen, weight, dilation = (x.detach() if torch.is_tensor(x) else x for x in drawn(*shape))
+    bias = torch.randn(weight.shape[0], dtype=torch.float64)
+    given = [x.to("cuda", torch.float32 if mixed else torch.bfloat16).requires_grad_() for x in (seen, weight, bias)]
+    with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
+        y = convolve(*given, dilation)
+    assert taken == [y.dtype] == [torch.bfloat16]
+    slope = torch.randn_like(y)
+    exact = [x.detach().double().requires_grad_() for x in given]
+    oracle = conv1d(exact[0].mT, exact[1], exact[2], dilation=dilation).mT
+    found = [y, *torch.autograd.grad(y, given, slope)]
+    expected = [oracle, *torch.autograd.grad(oracle, exact, slope.double())]
+    for a, b in zip(found, expected, strict=True):
+        assert (a.double() - b).abs().max() <= 0.03 * b.abs().max()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_float32_and_float64_stay_with_the_library(dtype, monkeypatch):
+    monkeypatch.setattr(Taps, "apply", None)
+    seen, weight, dilation = (x.detach().to("cuda", dtype) if torch.is_tensor(x) else x for x in drawn(*SHAPES[0]))
+    with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.float64):  # which leaves float64 alone
+        assert convolve(seen, weight, None, dilation).dtype == dtype
 
 
 @pytest.mark.parametrize("name", ["conv", "tcn-block", "gated-conv"])

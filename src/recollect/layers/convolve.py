@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_legacy_batchedtensor  # pyright: ignore[reportMissingImports]
 from torch.nn.functional import conv1d, pad
 
 from . import kernels
@@ -68,7 +69,7 @@ def correlated(x: Tensor, taps: Tensor, dilation: int, shift: int = 0) -> Tensor
 
         return narrow.correlated(x, taps, dilation, shift)
     x = pad(x, (0, 0, shift, shift)) if shift else x
-    return side_by_side(x, len(taps), dilation) @ taps.flatten(0, 1)
+    return side_by_side(x, len(taps), dilation) @ taps.reshape(-1, taps.shape[2])
 
 
 def gathered(x: Tensor, slope: Tensor, kernel: int, dilation: int) -> Tensor:
@@ -77,8 +78,9 @@ def gathered(x: Tensor, slope: Tensor, kernel: int, dilation: int) -> Tensor:
         from .kernels import taps as narrow
 
         return narrow.gathered(x, slope, kernel, dilation)
-    rows = side_by_side(x, kernel, dilation).flatten(0, 1)
-    return (rows.mT @ slope.flatten(0, 1)).unflatten(0, (kernel, -1))
+    rows, width = side_by_side(x, kernel, dilation), slope.shape[2]
+    total = rows.reshape(-1, rows.shape[2]).mT @ slope.reshape(-1, width)
+    return total.reshape(kernel, -1, width)
 
 
 def side_by_side(x: Tensor, kernel: int, dilation: int) -> Tensor:
@@ -90,6 +92,8 @@ def side_by_side(x: Tensor, kernel: int, dilation: int) -> Tensor:
 def has_kernel(x: Tensor, other: Tensor) -> bool:
     """Few channels, and neither gradients of gradients nor many of them at once, of which a kernel knows nothing."""
     if torch.is_grad_enabled() or not kernels.unwatched() or max(x.shape[-1], other.shape[-1]) > NARROW:
+        return False
+    if is_legacy_batchedtensor(x) or is_legacy_batchedtensor(other):  # of autograd.grad's is_grads_batched
         return False
     known = x.dtype == other.dtype and x.dtype in (torch.float32, *HALVES)
     return known and (kernels.can_launch(x) or (kernels.interpreted() and kernels.installed()))

@@ -23,24 +23,28 @@ LIMIT = 10.0  # of an attention pool's scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(BodyConfig):
-    """`inputs` is the size of the vocabulary, or with `tokens=False` the number of numbers at each step.
-
-    `spread` is the deviation at which the vectors of tokens start. At 1 they are far apart from the first step on,
+class Settings(BodyConfig):
+    """`spread` is the deviation at which the vectors of tokens start. At 1 they are far apart from the first step on,
     which suits few tokens and short trainings; at .02, as language models have it, they are soon moved and do not drown
     learned places, which start there: a large vocabulary wants that.
     """
 
-    inputs: int
-    outputs: int
-    tokens: bool = True
-    pool: PoolName = "last"
     spread: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.spread > 0:
             raise ContractError(f"classifier: expected spread above 0, found {self.spread}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(Settings):
+    """`inputs` is the size of the vocabulary, or with `tokens=False` the number of numbers at each step."""
+
+    inputs: int
+    outputs: int
+    tokens: bool = True
+    pool: PoolName = "last"
 
     def build(self) -> "Classifier":
         return Classifier(self)

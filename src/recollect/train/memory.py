@@ -14,7 +14,7 @@ from ..data.memory import TESTS
 from ..data.memory_contract import VERSION, Test
 from ..layers import LAYERS
 from ..models import classifier
-from ..models.body import KINDS, BodyConfig, kind_of
+from ..models.body import KINDS, kind_of
 from ..tasks import memory
 from .folder import RunError, RunFolder
 from .job import Job, Run, told
@@ -38,7 +38,7 @@ class MemoryJob(Job[Test, Test]):
         self.data_config = test
 
     def homes(self, model: str) -> dict[str, type]:
-        return {"model": BodyConfig, "layer": LAYERS[kind_of(model).layer]}
+        return {"model": classifier.Settings, "layer": LAYERS[kind_of(model).layer]}
 
     def read(self, config: Test, data_dir: str | None, kept: Test | None = None) -> Test:
         """The settings are the data. Another test than the run's own must have the same words."""
