@@ -12,11 +12,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from . import align, decoding, layers, ngram, scaling, steps, training, translating, ttt, writing
+from . import align, convolution, decoding, layers, ngram, scaling, steps, training, translating, ttt, writing
 from .measure import AS_CALLED, Row, one_line, recover, write
 from .speed_page import figure, percent, spread
 
-MODULES = (layers, steps, align, decoding, training, writing, ttt, ngram, translating, scaling)
+MODULES = (layers, convolution, steps, align, decoding, training, writing, ttt, ngram, translating, scaling)
 ROWS: dict[str, Callable[[str], Iterator[Row]]] = {
     name: rows for module in MODULES for name, rows in module.ROWS.items()
 }

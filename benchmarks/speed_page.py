@@ -15,6 +15,7 @@ TITLES = {
         "step and torch's module, inputs and outputs bound in place).",
     ),
     "causal": ("Attention over a whole sequence", "With an empty cache, projections included."),
+    "convolution": ("A causal convolution over a whole sequence", "Forward and backward, from an empty window."),
     "align": (
         "Soft alignment",
         "A decoder that looks its source up at every step, beside the loop that one writes by hand, with the same "

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .drawing import chart, numbers
+from .drawing import numbers
 from .pages import race, standing
 from .pages.heat import Heat
 
@@ -20,8 +20,7 @@ def folders(results: Path) -> list[Path]:
 def pictures(results: Path) -> Iterator[tuple[str, str]]:
     """A file in docs/ for each race, and what is drawn in it."""
     for folder in folders(results):
-        heat = race.heats(*race.load(folder))[0]
-        yield picture(folder), chart.standalone(heat.dots() | {"title": heat.title}, keys=heat.keys)
+        yield picture(folder), race.picture(folder)
 
 
 def picture(folder: Path) -> str:

@@ -22,13 +22,13 @@ def write(folder: Path) -> Path:
     return page.write(Path(folder) / "report.html", render(race, rows))
 
 
-def picture(folder: Path, path: Path) -> None:
+def picture(folder: Path) -> str:
     """The main picture of the first heat as an SVG of its own."""
     race, rows = load(Path(folder))
     found = heats(race, rows)
     if not found or not found[0].ranked:
         raise ValueError(f"{folder}: expected a heat with a finished entry to draw, found none; run the race on")
-    page.write(Path(path), chart.standalone(found[0].dots() | {"title": found[0].title}, keys=found[0].keys))
+    return chart.standalone(found[0].dots() | {"title": found[0].title}, keys=found[0].keys)
 
 
 def verdicts(folder: Path) -> dict[str, str]:
