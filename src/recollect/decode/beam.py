@@ -155,7 +155,8 @@ def search(
                 new = weights.view_as(sentences.covered)
                 sentences = sentences._replace(covered=sentences.covered + new)
         logits, state = model(x[:, None], state)
-        logp, broken = log_probabilities(logits[:, -1], forbidden, largest=max(begin, end, *banned))
+        logp = log_probabilities(logits[:, -1], forbidden, largest=max(begin, end, *banned))
+        broken = logp[:, end].isnan()
 
         before = sentences.living.logprob  # N K
         if drawn:

@@ -97,18 +97,18 @@ def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return found, places.gather(1, order)
 
 
-def log_probabilities(logits: Tensor, forbidden: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    """rows V: log p of every token, -inf of those that are forbidden; and whether something in a row is NaN (rows).
+def log_probabilities(logits: Tensor, forbidden: Tensor, largest: int) -> Tensor:
+    """rows V: log p of every token, -inf of those that are forbidden.
 
-    The others keep the model's own log p: what is forbidden is not shared out.
+    The others keep the model's own log p: what is forbidden is not shared out. NaN anywhere in a row is in its sum, and
+    so in all of the row that is not forbidden.
     """
     if largest >= logits.shape[1]:
         raise ContractError(
             f"beam: expected begin, end and banned below {logits.shape[1]} (the model's tokens), found {largest}"
         )
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
-    broken = logp[:, 0].isnan()  # NaN anywhere in a row is in its sum, and so in all of the row
-    return logp.index_fill_(1, forbidden, float("-inf")), broken
+    return logp.index_fill_(1, forbidden, float("-inf")) if len(forbidden) else logp
 
 
 def no_numbers(when: str) -> ContractError:

@@ -52,7 +52,7 @@ class Writer:
     def once(self) -> None:
         """One more token of each sentence; those that have ended are written on, and the rest is cut off later."""
         logits, after = self.model()(self.token[:, None], self.state)  # pyright: ignore[reportOptionalCall]
-        logp, _ = log_probabilities(logits[:, -1], self.forbidden, self.largest)
+        logp = log_probabilities(logits[:, -1], self.forbidden, self.largest)
         logprob, token = logp.max(dim=-1, keepdim=True)  # of equals the first
         self.logprobs.index_copy_(1, self.at, logprob)
         self.tokens.index_copy_(1, self.at, token)

@@ -56,7 +56,8 @@ class Lattice:
         """One more token of each prefix."""
         count, width = self.logprob.shape
         logits, after = self.model()(self.token.view(-1, 1), self.state)  # pyright: ignore[reportOptionalCall]
-        logp, broken = log_probabilities(logits[:, -1], self.forbidden, self.largest)
+        logp = log_probabilities(logits[:, -1], self.forbidden, self.largest)
+        broken = logp[:, self.end].isnan()
         choice = best_choices(self.logprob, logp, width)
         score = choice.logprob / self.norms.index_select(0, self.at) if self.config.length_penalty else choice.logprob
         score = score.masked_fill((self.at >= self.limit)[:, None], NEVER)  # too long to count
