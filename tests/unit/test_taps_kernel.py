@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import conv1d
 
-from recollect.layers import convolve, kernels
-from recollect.layers.convolve import Taps
+from recollect.layers import kernels
+from recollect.layers.kernels import convolve
+from recollect.layers.kernels.convolve import Taps
 from unit import interpreter
 
 interpreter.mend()

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch._C._functorch import is_legacy_batchedtensor  # pyright: ignore[reportMissingImports]
 from torch.nn.functional import conv1d, pad
 
-from . import kernels
+from . import can_launch, installed, interpreted, unwatched
 
 NARROW = 64  # channels, up to which the kernels are for
 HALVES = (torch.bfloat16, torch.float16)
@@ -24,7 +24,7 @@ HALVES = (torch.bfloat16, torch.float16)
 def convolve(seen: Tensor, weight: Tensor, bias: Tensor | None, dilation: int, groups: int = 1) -> Tensor:
     """`seen` (B, (k−1)·dilation + T, D) under `weight` (W, D / groups, k) → B T W."""
     dtype = precision(seen)
-    if groups > 1 or not seen.is_cuda or dtype not in HALVES or not kernels.unwatched():
+    if groups > 1 or not seen.is_cuda or dtype not in HALVES or not unwatched():
         return conv1d(seen.mT, weight, bias, dilation=dilation, groups=groups).mT
     y: Tensor = Taps.apply(seen.to(dtype), weight.to(dtype), dilation)
     return y if bias is None else y + bias.to(dtype)
@@ -65,7 +65,7 @@ class Taps(torch.autograd.Function):
 def correlated(x: Tensor, taps: Tensor, dilation: int, shift: int = 0) -> Tensor:
     """y[t] = Σ_j x[t + j·dilation − shift] taps[j], for taps (k D W); beyond its ends x (B S D) is zero."""
     if has_kernel(x, taps):
-        from .kernels import taps as narrow
+        from . import taps as narrow
 
         return narrow.correlated(x, taps, dilation, shift)
     x = pad(x, (0, 0, shift, shift)) if shift else x
@@ -75,7 +75,7 @@ def correlated(x: Tensor, taps: Tensor, dilation: int, shift: int = 0) -> Tensor
 def gathered(x: Tensor, slope: Tensor, kernel: int, dilation: int) -> Tensor:
     """Σ over rows and steps of x[t + j·dilation]ᵀ slope[t], for each tap j: k D W."""
     if has_kernel(x, slope):
-        from .kernels import taps as narrow
+        from . import taps as narrow
 
         return narrow.gathered(x, slope, kernel, dilation)
     rows, width = side_by_side(x, kernel, dilation), slope.shape[2]
@@ -91,9 +91,9 @@ def side_by_side(x: Tensor, kernel: int, dilation: int) -> Tensor:
 
 def has_kernel(x: Tensor, other: Tensor) -> bool:
     """Few channels, and neither gradients of gradients nor many of them at once, of which a kernel knows nothing."""
-    if torch.is_grad_enabled() or not kernels.unwatched() or max(x.shape[-1], other.shape[-1]) > NARROW:
+    if torch.is_grad_enabled() or not unwatched() or max(x.shape[-1], other.shape[-1]) > NARROW:
         return False
     if is_legacy_batchedtensor(x) or is_legacy_batchedtensor(other):  # of autograd.grad's is_grads_batched
         return False
     known = x.dtype == other.dtype and x.dtype in (torch.float32, *HALVES)
-    return known and (kernels.can_launch(x) or (kernels.interpreted() and kernels.installed()))
+    return known and (can_launch(x) or (interpreted() and installed()))
