@@ -13,8 +13,8 @@ from .tables import table
 TITLES = {
     "adding": (
         "Adding two numbers out of 600",
-        "mean squared error after 4,000 steps, the TCN 3,500; guessing 1 every time gives 1/6 = 0.167. Bai 2018 has .177 "
-        "for an RNN, .164 for an LSTM, 5.3e-5 for a GRU and 5.8e-5 for a TCN of this size",
+        "mean squared error after 4,000 steps, the TCN 3,500; guessing 1 every time gives 1/6 = 0.167. Bai 2018 has "
+        ".177 for an RNN, .164 for an LSTM, 5.3e-5 for a GRU and 5.8e-5 for a TCN of this size",
     ),
     "captions-flickr8k": (
         "Flickr8k at 96 pixels, from scratch",
