@@ -8,7 +8,7 @@ FAST    as `conv`
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from torch import Tensor, nn, relu
 from torch.nn.functional import dropout
@@ -20,19 +20,24 @@ from . import conv
 
 @dataclass(frozen=True, kw_only=True)
 class Config(BaseConfig):
-    """As `conv`, twice; where width is not dim the shortcut is a 1×1 convolution."""
+    """As `conv`, twice; where width is not dim the shortcut is a 1×1 convolution.
+
+    Convolutions start as torch has them, or with `start="he"` (He 2015) 2.4 times as large, so that a relu leaves what
+    comes from far back, through many blocks, as large as it was.
+    """
 
     width: int | None = None
     kernel: int = 3
     dilation: int = 1
     dropout: float = 0.0
+    start: Literal["torch", "he"] = "torch"
 
     def build(self) -> "TcnBlock":
         return TcnBlock(self)
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
-        return cls(dim=4, kernel=2, dilation=2), cls(dim=3, width=5)
+        return cls(dim=4, kernel=2, dilation=2), cls(dim=3, width=5, start="he")
 
 
 class State(NamedTuple):
@@ -47,9 +52,12 @@ class TcnBlock(Layer[State]):
         super().__init__()
         self.config = config
         self.dim, self.width = config.dim, config.width or config.dim
-        taps = conv.Config(dim=self.dim, width=self.width, kernel=config.kernel, dilation=config.dilation)
-        self.first, self.second = taps.build(), replace(taps, dim=self.width).build()
+        shape = conv.Config(dim=self.dim, width=self.width, kernel=config.kernel, dilation=config.dilation)
+        self.first, self.second = shape.build(), replace(shape, dim=self.width).build()
         self.shortcut = nn.Linear(self.dim, self.width) if self.dim != self.width else nn.Identity()
+        if config.start == "he":
+            for taps in (self.first, self.second):
+                nn.init.kaiming_normal_(taps.conv.weight, nonlinearity="relu")
 
     def initial_state(
         self,
