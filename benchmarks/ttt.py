@@ -97,7 +97,7 @@ class Inputs:
         """y (B T H d) and W after the last step, by our kernels, from what the layer would hand them."""
         from recollect.layers.kernels import ttt_linear
 
-        q, k, v, rate = (tensor.transpose(1, 2).float() for tensor in (self.q, self.k, self.v, self.rate))
+        q, k, v, rate = (tensor.transpose(1, 2) for tensor in (self.q, self.k, self.v, self.rate.float()))
         inner = ttt_linear.Inner(self.weight, self.bias, torch.zeros_like(self.weight), torch.zeros_like(self.bias))
         offset = torch.zeros(self.shape.batch, dtype=torch.int64, device=self.q.device)
         with mixed(self.q.device.type, self.dtype):

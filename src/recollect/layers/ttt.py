@@ -246,26 +246,30 @@ class Ttt(Cell[State]):
 
     # What goes in and comes out
 
-    def see(self, x: Tensor, state: State, place: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def see(
+        self, x: Tensor, state: State, place: Tensor | None = None, *, widen: bool = True
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """k, v: B H T d and the inner rate: B H T 1, for x: B T D."""
         if place is None:
             place = state.clock[:, None] % (self.config.mini_batch or 1)
-        k, v = self.split(self.k(x), state), self.split(self.v(x), state)
+        k, v = self.split(self.k(x), state, widen), self.split(self.v(x), state, widen)
+        dtype = state.model.weights[0].dtype
         if self.config.learn_rate:
-            rate = torch.sigmoid(rearrange(self.rate(x), "b t h -> b h t 1").to(k.dtype))
+            rate = torch.sigmoid(rearrange(self.rate(x), "b t h -> b h t 1").to(dtype))
         else:
-            rate = torch.ones_like(k[..., :1])
+            rate = torch.ones_like(k[..., :1], dtype=dtype)
         return self.turn(k, place), v, rate * (self.config.rate / self.config.size)
 
-    def query(self, x: Tensor, state: State, place: Tensor) -> Tensor:
-        return self.turn(self.split(self.q(x), state), place)
+    def query(self, x: Tensor, state: State, place: Tensor, *, widen: bool = True) -> Tensor:
+        return self.turn(self.split(self.q(x), state, widen), place)
 
     def turn(self, x: Tensor, place: Tensor) -> Tensor:
         return rotate(x.transpose(1, 2), place).transpose(1, 2) if self.config.rotary else x
 
-    def split(self, x: Tensor, state: State) -> Tensor:
-        """B T (H d) → B H T d, in the dtype of the inner model."""
-        return rearrange(x, "b t (h d) -> b h t d", h=self.config.heads).to(state.model.weights[0].dtype)
+    def split(self, x: Tensor, state: State, widen: bool) -> Tensor:
+        """B T (H d) → B H T d; `widen`: in the dtype of the inner model, which autocast does not lower."""
+        x = rearrange(x, "b t (h d) -> b h t d", h=self.config.heads)
+        return x.to(state.model.weights[0].dtype) if widen or self.config.rotary else x
 
     def merge(self, y: Tensor, x: Tensor) -> Tensor:
         """B H T d → B T W."""
@@ -358,8 +362,8 @@ class Ttt(Cell[State]):
         clock = state.clock[:, None] + torch.arange(x.shape[1], device=x.device)
         place = clock % (self.config.mini_batch or 1)
         y, inner = ttt_linear.run(
-            self.query(x, state, place),
-            *self.see(x, state, place),
+            self.query(x, state, place, widen=False),  # the kernels widen what they read
+            *self.see(x, state, place, widen=False),
             place[:, 0],
             self.factors(x.device),
             ttt_linear.Inner(*(part for model in state[:2] for (part,) in model)),

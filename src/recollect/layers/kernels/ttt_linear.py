@@ -25,12 +25,9 @@ from torch.nn.functional import pad
 from .ttt_linear_backward import learn_backward, read_backward, see_backward
 from .ttt_linear_forward import learn, read
 
-WARPS = {
-    16: 4,
-    32: 4,
-    64: 8,
-    128: 8,
-}  # by the width of a tile, which a head fills or not; with fewer, registers run out
+# By the width of a tile, which a head fills or not: how many warps a program has. With fewer, registers run out;
+WARPS = {16: 4, 32: 4, 64: 8, 128: 8}
+WAITING = {16: 4, 32: 4, 64: 8, 128: 8}  # with more, mini-batches that wait for one another wait for warps too
 NARROW = {
     torch.bfloat16: tl.bfloat16,
     torch.float16: tl.float16,
@@ -55,8 +52,8 @@ class Settings(NamedTuple):
     biased: bool
     narrow: torch.dtype  # of the products
 
-    def constants(self, size: int) -> dict[str, Any]:
-        """What the kernels are compiled for; tiles have at least 16 rows, as tensor cores want."""
+    def constants(self, size: int, warps: dict[int, int] = WARPS) -> dict[str, Any]:
+        """What a kernel is compiled for; tiles have at least 16 rows, as tensor cores want."""
         return {
             "SIZE": size,
             "WIDTH": self.width,
@@ -65,7 +62,7 @@ class Settings(NamedTuple):
             "NORM": self.norm,
             "BIASED": self.biased,
             "NARROW": NARROW[self.narrow],
-            "num_warps": WARPS[size],
+            "num_warps": warps[size],
             "num_stages": 2 if size < 128 else 1,  # two would not fit
             "enable_fp_fusion": True,
         }
@@ -85,7 +82,8 @@ def run(
     """q, k, v: B H T d, rate: B H T 1, offset: B, each row's place in its mini-batch; factors: b; norm: H 1 d each.
 
     Returns f(q) of every step (B H T d) and the inner model after the last. Under autocast the products are taken in
-    its dtype and summed in that of the inner model, else they are as exact as that.
+    its dtype and summed in that of the inner model, else they are as exact as that. q, k and v may be narrower than
+    the inner model.
     """
     kind = q.device.type
     narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inner.weight.dtype
@@ -116,13 +114,14 @@ class Sequence(torch.autograd.Function):
         offset, factors, weight, bias, gathered, gathered_bias, gamma, beta = (t.contiguous() for t in tensors[4:])
         batch, steps, heads, size = q.shape
         count = -(-(steps + settings.places - 1) // settings.places)
-        kept, kept_bias = (weight.new_empty(batch, heads, count, *t.shape[2:]) for t in (weight, bias))
+        kept = weight.new_empty(batch, heads, count, size, size, dtype=settings.narrow)  # only ever multiplied
+        kept_bias = bias.new_empty(batch, heads, count, *bias.shape[2:])
         z, y = (torch.empty_like(q, dtype=weight.dtype) for _ in range(2))
         after = torch.empty_like(weight), torch.empty_like(bias), torch.zeros_like(weight), torch.zeros_like(bias)
         seen = k, v, rate, offset, factors, gathered, gathered_bias, gamma, beta, kept, kept_bias, z
-        sizes, constants = (steps, heads, count), settings.constants(size)
+        sizes, constants, waiting = (steps, heads, count), settings.constants(size), settings.constants(size, WAITING)
         with torch.cuda.device_of(q):
-            learn[(batch * heads,)](*seen, weight, bias, *after, *sizes, **constants)
+            learn[(batch * heads,)](*seen, weight, bias, *after, *sizes, **waiting)
             read[(batch * heads, count)](*seen, q, y, *sizes, **constants)
         ctx.save_for_backward(*seen, q)
         ctx.settings, ctx.dtypes = settings, [t.dtype for t in tensors]
@@ -139,16 +138,19 @@ class Sequence(torch.autograd.Function):
         batch, heads, count, size, _ = kept.shape
         every, rows = (batch * heads, count), (batch * heads,)
         sizes, constants = (q.shape[1], heads, count), ctx.settings.constants(size)
+        waiting = ctx.settings.constants(size, WAITING)
         dq, dk, dv, drate = (torch.empty_like(t) for t in (q, k, v, rate))
-        dread, dh, dkept, dkept_bias = (torch.empty_like(t) for t in (z, z, kept, kept_bias))
+        dk_read, dread, dh, dkept, dkept_bias = (torch.empty_like(t) for t in (z, z, z, kept, kept_bias))
         dmodel, dgathered = ([torch.empty_like(t) for t in (gathered, gathered_bias)] for _ in range(2))
         # Parts of sums over mini-batches and rows: added up in one order, however the programs run.
-        parts = [kept.new_zeros(batch, heads, count, n) for n in (factors.numel(), size, size)]
+        parts = [kept_bias.new_zeros(batch, heads, count, n) for n in (factors.numel(), size, size)]
         dy, dafter = by_step(gradients[0]), [t.contiguous() for t in gradients[1:]]
         with torch.cuda.device_of(q):
-            read_backward[every](*seen, q, dy, dq, dk, dread, dh, *dgathered, *parts, *sizes, **constants)
-            learn_backward[rows](*seen, q, dread, dh, dkept, dkept_bias, *dafter, *dmodel, *sizes, **constants)
-            see_backward[every](*seen, dh, dkept, dkept_bias, dk, dv, drate, *dgathered, *parts, *sizes, **constants)
+            read_backward[every](*seen, q, dy, dq, dk_read, dread, dh, *dgathered, *parts, *sizes, **constants)
+            learn_backward[rows](*seen, q, dread, dh, dkept, dkept_bias, *dafter, *dmodel, *sizes, **waiting)
+            see_backward[every](
+                *(*seen, dh, dkept, dkept_bias, dk_read, dk, dv, drate, *dgathered, *parts, *sizes), **constants
+            )
         dfactors, *dnorm = parts
         found = [
             *(t.transpose(1, 2) for t in (dq, dk, dv, drate)),

@@ -3,7 +3,8 @@
 Names are those of ttt.py: g = ∂ℓ/∂z, h = η·g, A = q·kᵀ (+ 1 for the bias) up to the diagonal. `…_at` is where a tensor
 begins, `…_out` belongs to the state after the chunk. Steps lie as B T H d, all else as B H …; a program is a row and a
 head, `first` the place of its first step, `matrix` and `vector` those of its d·d and d numbers in a tensor of such. Of
-d = SIZE columns those from WIDTH on are zeros that fill up a tile; only a norm has to know.
+d = SIZE columns those from WIDTH on are zeros that fill up a tile; only a norm has to know. What a mini-batch reads is
+asked for one mini-batch ahead where they wait for one another.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false, reportOperatorIssue=false
 
@@ -18,7 +19,7 @@ def learn(
     SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    wide = kept_at.dtype.element_ty
+    wide = kept_bias_at.dtype.element_ty
     program, head, first, matrix, vector, square = whose(steps, heads, SIZE)
     place, column = tl.arange(0, ROWS), tl.arange(0, SIZE)
     gamma, beta = load_norm(gamma_at, beta_at, head, column, SIZE, NORM, wide)
@@ -26,11 +27,12 @@ def learn(
     weight, bias = tl.load(weight_at + matrix + square), tl.load(bias_at + vector + column)
     offset = tl.load(offset_at + program // heads).to(tl.int32)
     end = offset + steps
+    k, v, rate = load_pair(0, k_at, v_at, rate_at, first, offset, steps, heads, place, column, SIZE, PLACES, wide)
     for i in range(tl.cdiv(end, PLACES)):
-        t, filled, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
-        k = tl.load(k_at + first * SIZE + cells, mask=there, other=0).to(wide)
-        v = tl.load(v_at + first * SIZE + cells, mask=there, other=0).to(wide)
-        rate = tl.load(rate_at + first + t * heads, mask=filled, other=0).to(wide)[:, None]
+        k_next, v_next, rate_next = load_pair(
+            i + 1, k_at, v_at, rate_at, first, offset, steps, heads, place, column, SIZE, PLACES, wide
+        )
+        _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
         tl.store(kept_at + matrix * count + i * SIZE * SIZE + square, weight)
         tl.store(kept_bias_at + vector * count + i * SIZE + column, bias)
         z = product(k, weight, NARROW) + bias[None, :]
@@ -45,6 +47,7 @@ def learn(
         else:
             tl.store(gathered_out + matrix + square, total)
             tl.store(gathered_bias_out + vector + column, total_bias)
+        k, v, rate = k_next, v_next, rate_next
     tl.store(weight_out + matrix + square, weight)
     tl.store(bias_out + vector + column, bias)
 
@@ -56,7 +59,7 @@ def read(
     SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    wide = kept_at.dtype.element_ty
+    wide = kept_bias_at.dtype.element_ty
     program, head, first, matrix, vector, square = whose(steps, heads, SIZE)
     i, offset = tl.program_id(1), tl.load(offset_at + program // heads).to(tl.int32)
     if i * PLACES >= offset + steps:
@@ -66,12 +69,10 @@ def read(
     factors = tl.load(factors_at + place, mask=place < PLACES, other=0).to(wide)[:, None]
     weight = tl.load(kept_at + matrix * count + i * SIZE * SIZE + square)
     bias = tl.load(kept_bias_at + vector * count + i * SIZE + column)
-    t, filled, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+    _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
     q = tl.load(q_at + first * SIZE + cells, mask=there, other=0).to(wide)
-    k = tl.load(k_at + first * SIZE + cells, mask=there, other=0).to(wide)
-    v = tl.load(v_at + first * SIZE + cells, mask=there, other=0).to(wide)
     z = tl.load(z_at + first * SIZE + cells, mask=there, other=0)
-    rate = tl.load(rate_at + first + t * heads, mask=filled, other=0).to(wide)[:, None]
+    k, v, rate = load_pair(i, k_at, v_at, rate_at, first, offset, steps, heads, place, column, SIZE, PLACES, wide)
     h = rate * inner_slope(k, v, z, gamma, beta, SIZE, WIDTH, NORM)[0]
     moved = product(attend(q, k, place, BIASED, NARROW), h, NARROW)
     if i == 0:
@@ -98,6 +99,18 @@ def find(i, offset, steps, heads, place, column, SIZE: tl.constexpr, PLACES: tl.
     t = i * PLACES + place - offset
     filled = (place < PLACES) & (t >= 0) & (t < steps)
     return t, filled, t[:, None] * (heads * SIZE) + column[None, :], filled[:, None]
+
+
+@triton.jit
+def load_pair(
+    i, k_at, v_at, rate_at, first, offset, steps, heads, place, column,
+    SIZE: tl.constexpr, PLACES: tl.constexpr, wide: tl.constexpr,
+):  # fmt: skip
+    """What the i-th mini-batch learns: k, v and the rate; zeros where it has no step."""
+    t, filled, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+    k = tl.load(k_at + first * SIZE + cells, mask=there, other=0).to(wide)
+    v = tl.load(v_at + first * SIZE + cells, mask=there, other=0).to(wide)
+    return k, v, tl.load(rate_at + first + t * heads, mask=filled, other=0).to(wide)[:, None]
 
 
 @triton.jit
