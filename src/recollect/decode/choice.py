@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from ..core.contract import ContractError, check_settings
+from ..layers import kernels
 
 FEW = 8  # where more than one in so many tokens may be drawn, all are put in order
+MOST = 32  # tokens that kernels choose at a time, or forbid: each is a turn of a loop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +105,23 @@ def log_probabilities(logits: Tensor, forbidden: Tensor, largest: int) -> Tensor
     The others keep the model's own log p: what is forbidden is not shared out. NaN anywhere in a row is in its sum, and
     so in all of the row that is not forbidden.
     """
-    if largest >= logits.shape[1]:
-        raise ContractError(
-            f"beam: expected begin, end and banned below {logits.shape[1]} (the model's tokens), found {largest}"
-        )
+    check_tokens(largest, logits.shape[1])
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
     return logp.index_fill_(1, forbidden, float("-inf")) if len(forbidden) else logp
+
+
+def check_tokens(largest: int, size: int) -> None:
+    """Refuse tokens that a model with `size` of them does not know."""
+    if largest >= size:
+        raise ContractError(f"beam: expected begin, end and banned below {size} (the model's tokens), found {largest}")
+
+
+def in_kernels(logits: Tensor, logprob: Tensor, forbidden: Tensor, count: int) -> bool:
+    """Whether kernels choose `count` tokens out of logits (rows V), for places like `logprob`."""
+    if not (kernels.can_launch(logits) or (kernels.interpreted() and kernels.installed())):
+        return False
+    known = logits.dtype in (torch.float32, torch.bfloat16, torch.float16) and logprob.dtype == torch.float32
+    return known and logits.stride(-1) == 1 and max(count, len(forbidden)) <= MOST
 
 
 def no_numbers(when: str) -> ContractError:

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from ..core import state as states
 from ..core.contract import Memory
-from .choice import log_probabilities, no_numbers
+from .choice import check_tokens, in_kernels, log_probabilities, no_numbers
 from .fixed import WARM_UPS, capture, fill, put
 from .flat import watched
 
@@ -52,13 +53,24 @@ class Writer:
     def once(self) -> None:
         """One more token of each sentence; those that have ended are written on, and the rest is cut off later."""
         logits, after = self.model()(self.token[:, None], self.state)  # pyright: ignore[reportOptionalCall]
-        logp = log_probabilities(logits[:, -1], self.forbidden, self.largest)
+        self.choose(logits[:, -1])
+        fill(self.state, after)
+
+    def choose(self, logits: Tensor) -> None:
+        """The likeliest token of each row (B V), and count on."""
+        if in_kernels(logits, self.logprobs, self.forbidden, 1):
+            from ..layers.kernels import likeliest
+
+            check_tokens(self.largest, logits.shape[1])
+            places = {"token": self.token, "tokens": self.tokens, "logprobs": self.logprobs, "at": self.at}
+            return likeliest.write_likeliest(logits, self.forbidden, **places)
+        logp = log_probabilities(logits, self.forbidden, self.largest)
         logprob, token = logp.max(dim=-1, keepdim=True)  # of equals the first
         self.logprobs.index_copy_(1, self.at, logprob)
         self.tokens.index_copy_(1, self.at, token)
         self.token.copy_(token[:, 0])
         self.at.add_(1)
-        fill(self.state, after)
+        return None
 
     def look(self, done: int) -> tuple[bool, bool]:
         """Whether all sentences have ended after `done` steps, and whether a NaN was met before they had."""

@@ -10,11 +10,12 @@ from typing import Any
 from weakref import ref
 
 import torch
+from torch import Tensor
 
 from ..core import state as states
 from ..core.contract import Memory
 from . import greedy
-from .choice import log_probabilities, no_numbers
+from .choice import check_tokens, in_kernels, log_probabilities, no_numbers
 from .fixed import capture, fill, put
 from .prefixes import NEVER, Config, Hypothesis, Texts, best_choices, going_on, with_ended
 
@@ -54,9 +55,15 @@ class Lattice:
 
     def once(self) -> None:
         """One more token of each prefix."""
-        count, width = self.logprob.shape
         logits, after = self.model()(self.token.view(-1, 1), self.state)  # pyright: ignore[reportOptionalCall]
-        logp = log_probabilities(logits[:, -1], self.forbidden, self.largest)
+        fill(self.state, states.select(after, self.choose(logits[:, -1]), constant=False))
+
+    def choose(self, logits: Tensor) -> Tensor:
+        """Which row each prefix goes on from (N·K), after logits (N·K V); tokens, texts and what is over in place."""
+        count, width = self.logprob.shape
+        if in_kernels(logits, self.logprob, self.forbidden, 2 * width):
+            return self.chosen_in_kernels(logits)
+        logp = log_probabilities(logits, self.forbidden, self.largest)
         broken = logp[:, self.end].isnan()
         choice = best_choices(self.logprob, logp, width)
         score = choice.logprob / self.norms.index_select(0, self.at) if self.config.length_penalty else choice.logprob
@@ -68,11 +75,30 @@ class Lattice:
         self.broken.logical_or_((broken.view(count, width).any(dim=1) & ~self.over).any())
         for kept, new in ((self.parents, on.parent), (self.tokens, on.token), (self.logprobs, on.logprob)):
             kept.index_copy_(0, self.at, new[None])
-        fill(self.state, states.select(after, (self.rows + on.parent).flatten(), constant=False))
         fill((self.token, self.logprob, self.finished), (on.token, on.logprob, finished))
         self.at.add_(1)
         # nothing that may still come could enter the list
         self.over.logical_or_((finished.score[:, -1] >= on.logprob[:, 0] / self.outlook) | (self.limit <= self.at))
+        return (self.rows + on.parent).flatten()
+
+    def chosen_in_kernels(self, logits: Tensor) -> Tensor:
+        from ..layers.kernels import likeliest
+
+        check_tokens(self.largest, logits.shape[1])
+        return likeliest.search_on(
+            logits,
+            self.forbidden,
+            self.end,
+            prefixes=(self.token, self.logprob),
+            kept=(self.parents, self.tokens, self.logprobs),
+            finished=self.finished,
+            norms=self.norms,
+            limit=self.limit,
+            outlook=self.outlook,
+            over=self.over,
+            broken=self.broken,
+            at=self.at,
+        )
 
     def write(self, state: Any, limits: Sequence[int]) -> list[list[Hypothesis]]:
         """The texts of as many rows as there are limits."""
