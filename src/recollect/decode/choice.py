@@ -92,6 +92,7 @@ def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         nth = torch.arange(count, device=scores.device)
         equals = (scores == least).cumsum(dim=1, dtype=torch.int32)
         firsts = torch.searchsorted(equals, (nth + 1).int().expand(len(scores), -1).contiguous())
+        firsts = firsts.clamp(max=scores.shape[1] - 1)  # NaN equals nothing, not even itself
         above = found > least
         places = torch.where(above, places, firsts.gather(1, (nth - above.sum(dim=1, keepdim=True)).clamp(min=0)))
     places = places.sort(dim=1).values

@@ -14,6 +14,7 @@ from ..layers import kernels
 from .choice import Config, pick, seen_in
 from .position import Position
 
+LARGE = 1 << 14  # numbers: a copy of its own is sooner made than one of several
 WARM_UPS = 3  # runs before a capture: libraries choose their kernels and set up what cannot be captured
 
 
@@ -157,7 +158,11 @@ def fill(places: Any, values: Any) -> None:
     """Copy the tensors of a new state into those of the old, but for what was written in place."""
     kinds: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
     for own, value in zip(states.leaves(places), states.leaves(values), strict=True):
-        if own.data_ptr() != value.data_ptr():
+        if own.data_ptr() == value.data_ptr():
+            continue
+        if own.numel() >= LARGE:
+            own.copy_(value)
+        else:
             mine, new = kinds.setdefault((own.dtype, value.dtype), ([], []))
             mine.append(own)
             new.append(value)
