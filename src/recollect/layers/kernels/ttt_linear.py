@@ -25,9 +25,12 @@ from torch.nn.functional import pad
 from .ttt_linear_backward import learn_backward, read_backward, see_backward
 from .ttt_linear_forward import learn, read
 
-# By the width of a tile, which a head fills or not: how many warps a program has. With fewer, registers run out;
-WARPS = {16: 4, 32: 4, 64: 8, 128: 8}
-WAITING = {16: 4, 32: 4, 64: 8, 128: 8}  # with more, mini-batches that wait for one another wait for warps too
+WARPS = {
+    16: 4,
+    32: 4,
+    64: 8,
+    128: 8,
+}  # by the width of a tile, which a head fills or not; with fewer, registers run out
 NARROW = {
     torch.bfloat16: tl.bfloat16,
     torch.float16: tl.float16,
@@ -52,20 +55,27 @@ class Settings(NamedTuple):
     biased: bool
     narrow: torch.dtype  # of the products
 
-    def constants(self, size: int, warps: dict[int, int] = WARPS) -> dict[str, Any]:
-        """What a kernel is compiled for; tiles have at least 16 rows, as tensor cores want."""
+    def constants(self, size: int, *, waiting: bool = False) -> dict[str, Any]:
+        """What a kernel is compiled for, also one whose mini-batches are `waiting` for one another."""
+        rows = max(16, triton.next_power_of_2(self.places))  # of a tile, as tensor cores want
         return {
             "SIZE": size,
             "WIDTH": self.width,
             "PLACES": self.places,
-            "ROWS": max(16, triton.next_power_of_2(self.places)),
+            "ROWS": rows,
             "NORM": self.norm,
             "BIASED": self.biased,
             "NARROW": NARROW[self.narrow],
-            "num_warps": warps[size],
+            "num_warps": self.warps(size, rows, waiting),
             "num_stages": 2 if size < 128 else 1,  # two would not fit
             "enable_fp_fusion": True,
         }
+
+    def warps(self, size: int, rows: int, waiting: bool) -> int:
+        """As few as hold a tile in registers, since warps of a program wait for one another; measured where fewer."""
+        if (size, rows) != (64, 16):
+            return WARPS[size]
+        return 4 if waiting or self.narrow.itemsize > 2 else 2
 
 
 def run(
@@ -119,7 +129,11 @@ class Sequence(torch.autograd.Function):
         z, y = (torch.empty_like(q, dtype=weight.dtype) for _ in range(2))
         after = torch.empty_like(weight), torch.empty_like(bias), torch.zeros_like(weight), torch.zeros_like(bias)
         seen = k, v, rate, offset, factors, gathered, gathered_bias, gamma, beta, kept, kept_bias, z
-        sizes, constants, waiting = (steps, heads, count), settings.constants(size), settings.constants(size, WAITING)
+        sizes, constants, waiting = (
+            (steps, heads, count),
+            settings.constants(size),
+            settings.constants(size, waiting=True),
+        )
         with torch.cuda.device_of(q):
             learn[(batch * heads,)](*seen, weight, bias, *after, *sizes, **waiting)
             read[(batch * heads, count)](*seen, q, y, *sizes, **constants)
@@ -138,7 +152,7 @@ class Sequence(torch.autograd.Function):
         batch, heads, count, size, _ = kept.shape
         every, rows = (batch * heads, count), (batch * heads,)
         sizes, constants = (q.shape[1], heads, count), ctx.settings.constants(size)
-        waiting = ctx.settings.constants(size, WAITING)
+        waiting = ctx.settings.constants(size, waiting=True)
         dq, dk, dv, drate = (torch.empty_like(t) for t in (q, k, v, rate))
         dk_read, dread, dh, dkept, dkept_bias = (torch.empty_like(t) for t in (z, z, z, kept, kept_bias))
         dmodel, dgathered = ([torch.empty_like(t) for t in (gathered, gathered_bias)] for _ in range(2))
