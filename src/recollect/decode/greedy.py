@@ -72,13 +72,16 @@ class Writer:
         self.at.add_(1)
         return None
 
+    def counted(self, done: int) -> Tensor:
+        """B T: which of the first `done` tokens belong to a text, its end included."""
+        ends = self.tokens[:, :done] == self.end
+        steps = torch.arange(done, device=ends.device)
+        return (ends.cumsum(dim=1) <= ends.long()) & (steps < self.limit[:, None])
+
     def look(self, done: int) -> tuple[bool, bool]:
         """Whether all sentences have ended after `done` steps, and whether a NaN was met before they had."""
-        ends = self.tokens[:, :done] == self.end
-        over = ends.any(dim=1) | (self.limit <= done)
-        steps = torch.arange(done, device=ends.device)
-        counted = (ends.cumsum(dim=1) <= ends.long()) & (steps < self.limit[:, None])
-        broken = (self.logprobs[:, :done].isnan() & counted).any()
+        over = (self.tokens[:, :done] == self.end).any(dim=1) | (self.limit <= done)
+        broken = (self.logprobs[:, :done].isnan() & self.counted(done)).any()
         over, broken = torch.stack([over.all(), broken]).tolist()
         return over, broken
 
@@ -100,16 +103,20 @@ class Writer:
                 raise no_numbers(f"by step {done}")
             if over:
                 break
-        texts, logprobs = self.tokens[:rows, :done].tolist(), self.logprobs[:rows, :done].tolist()
-        return [self.told(*row) for row in zip(texts, logprobs, limits, strict=True)]
+        return self.written(done, rows)
 
-    def told(self, text: list[int], logprobs: list[float], limit: int) -> Written:
-        finished = self.end in text[:limit]
-        length = text.index(self.end) if finished else min(limit, len(text))
-        logprob = sum(logprobs[: length + finished])
-        if logprob == float("-inf"):  # nothing may be written
-            return Written([], logprob, False)
-        return Written(text[:length], logprob, finished)
+    def written(self, done: int, rows: int) -> list[Written]:
+        tokens, counted = self.tokens[:rows, :done], self.counted(done)[:rows]
+        logprobs = self.logprobs[:rows, :done].double().where(counted, 0).sum(dim=1)
+        finished = ((tokens == self.end) & counted).any(dim=1)
+        told = torch.stack([counted.sum(dim=1) - finished.long(), finished, logprobs], dim=1).tolist()
+        return [
+            # nothing may be written where not even the likeliest can be
+            Written([], logprob, False)
+            if logprob == float("-inf")
+            else Written(text[: int(length)], logprob, ended > 0)
+            for text, (length, ended, logprob) in zip(tokens.tolist(), told, strict=True)
+        ]
 
 
 def suits(model: Any, memory: Memory) -> bool:
