@@ -71,7 +71,7 @@ def test_in_half_precision_on_a_gpu_it_is_cudnns_and_so_are_its_gradients(shape,
     bias = torch.randn(weight.shape[0], dtype=torch.float64)
     given = [x.to("cuda", torch.float32 if mixed else torch.bfloat16).requires_grad_() for x in (seen, weight, bias)]
     with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
-        y = convolve(*given, dilation)
+        y = convolve([given[0][:, :2], given[0][:, 2:]], *given[1:], dilation)
     assert taken == [y.dtype] == [torch.bfloat16]
     slope = torch.randn_like(y)
     exact = [x.detach().double().requires_grad_() for x in given]
@@ -88,7 +88,7 @@ def test_float32_and_float64_stay_with_the_library(dtype, monkeypatch):
     monkeypatch.setattr(Taps, "apply", None)
     seen, weight, dilation = (x.detach().to("cuda", dtype) if torch.is_tensor(x) else x for x in drawn(*SHAPES[0]))
     with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.float64):  # which leaves float64 alone
-        assert convolve(seen, weight, None, dilation).dtype == dtype
+        assert convolve([seen], weight, None, dilation).dtype == dtype
 
 
 @pytest.mark.parametrize("name", ["conv", "tcn-block", "gated-conv"])
@@ -107,7 +107,7 @@ def test_layers_learn_the_same_by_either(name, monkeypatch):
 
     def by_product(seen, weight, bias, dilation, groups):
         taken.append(dilation)
-        return Taps.apply(seen, weight, dilation) + bias
+        return Taps.apply(torch.cat(seen, dim=1), weight, dilation) + bias
 
     monkeypatch.setattr("recollect.layers.conv.convolve", by_product)
     torch.testing.assert_close(gradients(), expected)

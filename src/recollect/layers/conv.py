@@ -89,10 +89,9 @@ class Conv(Cell[State]):
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         if x.shape[1] == 1:
             return self.unroll(x, state)
-        seen = torch.cat([state.window, x.to(state.window.dtype)], dim=1)  # B K+T D
-        groups, dilation = self.conv.groups, self.config.dilation
-        y = convolve(seen[:, 1:], self.conv.weight, self.conv.bias, dilation, groups)
-        return y, State(seen[:, -self.slots :].clone())
+        window, x = state.window, x.to(state.window.dtype)
+        y = convolve([window[:, 1:], x], self.conv.weight, self.conv.bias, self.config.dilation, self.conv.groups)
+        return y, State(torch.cat([window, x[:, -self.slots :]], dim=1)[:, -self.slots :].clone())
 
     def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
         y, _ = self(x, state)

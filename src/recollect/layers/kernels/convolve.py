@@ -21,12 +21,13 @@ NARROW = 64  # channels, up to which the kernels are for
 HALVES = (torch.bfloat16, torch.float16)
 
 
-def convolve(seen: Tensor, weight: Tensor, bias: Tensor | None, dilation: int, groups: int = 1) -> Tensor:
-    """`seen` (B, (k−1)·dilation + T, D) under `weight` (W, D / groups, k) → B T W."""
-    dtype = precision(seen)
-    if groups > 1 or not seen.is_cuda or dtype not in HALVES or not unwatched():
-        return conv1d(seen.mT, weight, bias, dilation=dilation, groups=groups).mT
-    y: Tensor = Taps.apply(seen.to(dtype), weight.to(dtype), dilation)
+def convolve(seen: list[Tensor], weight: Tensor, bias: Tensor | None, dilation: int, groups: int = 1) -> Tensor:
+    """`seen`, together B, (k−1)·dilation + T, D, under `weight` (W, D / groups, k) → B T W."""
+    dtype = precision(seen[0])
+    if groups > 1 or not seen[0].is_cuda or dtype not in HALVES or not unwatched():
+        turned = torch.cat([part.mT for part in seen], dim=2)  # as a library wants them: joined and turned in one copy
+        return conv1d(turned, weight, bias, dilation=dilation, groups=groups).mT
+    y: Tensor = Taps.apply(torch.cat(seen, dim=1).to(dtype), weight.to(dtype), dilation)
     return y if bias is None else y + bias.to(dtype)
 
 
