@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from recollect.core import state as states
 from recollect.core.contract import ContractError, Memory
 from recollect.decode import beam, choice, greedy, lattice
 from recollect.layers import kernels
@@ -321,8 +322,7 @@ def test_the_search_in_kernels_finds_the_same_texts(config, launches, monkeypatc
 @no_numbers
 def test_numbers_that_are_none_are_named(launches):
     model = build(model="context").float()
-    memory = encode(model, [3, 5])
-    memory, model = memory._replace(values=memory.values.to(DEVICE), valid=memory.valid.to(DEVICE)), model.to(DEVICE)
+    memory, model = states.map(lambda part: part.to(DEVICE), encode(model, [3, 5])), model.to(DEVICE)
     model.head.bias[4] = math.nan
     asked = {"begin": BEGIN, "end": END, "banned": (PAD, BEGIN), "limits": [9, 11]}
     with pytest.raises(ContractError, match="found NaN by step"):

@@ -16,18 +16,19 @@ from . import persistent_steps
 from .sequence import Found
 
 SIZES = {torch.bfloat16: 2, torch.float16: 2, torch.float32: 4}
-WARPS = 8
-PARTS = 8  # of the columns, each a product of its own; that many are summed at the end
+WARPS = 4  # on an H200 eight take 1.3 to 2 times as long, since more must meet to sum up
+PARTS = {2: 8, 4: 4, 8: 4}  # of the columns, each a product of its own, summed at the end; by the bytes of a number of U
 HELD = 176 * 1024  # bytes that a program may keep on the chip
 BLOCK = 256  # columns in one go
 
 
 class Plan(NamedTuple):
-    """Programs of `units` units and `rows` rows each, which read `block` columns in one go."""
+    """Programs of `units` units and `rows` rows each, which read `block` columns in one go, in `parts`."""
 
     units: int
     rows: int
     block: int
+    parts: int
 
     def grid(self, width: int, batch: int, ways: int) -> tuple[int, int, int]:
         return -(-width // self.units), -(-batch // self.rows), ways
@@ -39,12 +40,13 @@ def plan(columns: int, lanes: int, width: int, batch: int, ways: int, size: int,
 
     A program has `columns` numbers of U, of `size` bytes, for each of its units' `lanes`.
     """
-    block = min(BLOCK, max(16 * PARTS, triton.next_power_of_2(columns)))
+    parts = PARTS[size]
+    block = min(BLOCK, max(16 * parts, triton.next_power_of_2(columns)))
     for rows in (16, 32, 64):
         for units in (8, 16, 32, 64):
-            found, wide = Plan(units, rows, block), units * lanes
+            found, wide = Plan(units, rows, block, parts), units * lanes
             weights = -(-columns // block) * block * wide * size
-            sums = PARTS * rows * wide * 4 + rows * block * size
+            sums = parts * rows * wide * 4 + rows * block * size
             if wide >= 16 and prod(found.grid(width, batch, ways)) <= most and weights + sums <= HELD:
                 return found
     return None
@@ -117,7 +119,7 @@ class Resident:
                 UNITS=used.units,
                 ROWS=used.rows,
                 BLOCK=used.block,
-                PARTS=PARTS,
+                PARTS=used.parts,
                 PRECISION=self.precision,
                 num_warps=WARPS,
                 num_stages=1,  # what is loaded ahead of a meeting would be stale
