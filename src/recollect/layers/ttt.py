@@ -351,26 +351,31 @@ class Ttt(Cell[State]):
         return (self.config.mini_batch or 1) - 1
 
     def has_kernel(self, state: State) -> bool:
-        c = self.config
-        sizes = c.size <= 128 and c.mini_batch is not None and c.mini_batch <= 64
-        return sizes and len(state.model.weights) == 1 and kernels.can_take(state.model.weights[0])
+        places, (size, *hidden, _) = self.config.mini_batch, self.config.widths()
+        if places is None or not kernels.can_take(state.model.weights[0]):
+            return False
+        if not hidden:
+            return size <= 128 and places <= 64
+        fits = size <= 64 and places <= (64 if size <= 16 else 32)
+        return fits and len(hidden) == 1 and hidden[0] <= 4 * size
 
     def fused(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """What `forward` does, in a few kernels for the whole chunk; for ttt-linear."""
-        from .kernels import ttt_linear
+        """What `forward` does, in a few kernels for the whole chunk."""
+        from .kernels import ttt_linear, ttt_mlp
 
         clock = state.clock[:, None] + torch.arange(x.shape[1], device=x.device)
         place = clock % (self.config.mini_batch or 1)
-        y, inner = ttt_linear.run(
-            self.query(x, state, place, widen=False),  # the kernels widen what they read
-            *self.see(x, state, place, widen=False),
-            place[:, 0],
-            self.factors(x.device),
-            ttt_linear.Inner(*(part for model in state[:2] for (part,) in model)),
-            (self.norm_weight, self.norm_bias) if self.config.norm else None,
-            self.config.bias,
-        )
-        model = Model((inner.weight,), (inner.bias,)), Model((inner.gathered,), (inner.gathered_bias,))
+        q = self.query(x, state, place, widen=False)  # the kernels widen what they read
+        steps = q, *self.see(x, state, place, widen=False), place[:, 0], self.factors(x.device)
+        norm = (self.norm_weight, self.norm_bias) if self.config.norm else None
+        if len(state.model.weights) == 1:
+            inner = ttt_linear.Inner(*(part for model in state[:2] for (part,) in model))
+            y, inner = ttt_linear.run(*steps, inner, norm, self.config.bias)
+            model = Model((inner.weight,), (inner.bias,)), Model((inner.gathered,), (inner.gathered_bias,))
+        else:
+            inner, gathered = (ttt_mlp.Inner(*weights, *biases) for weights, biases in state[:2])
+            y, inner, gathered = ttt_mlp.run(*steps, inner, gathered, norm, self.config.bias)
+            model = Model(inner[:2], inner[2:]), Model(gathered[:2], gathered[2:])
         return self.merge(y, x), State(*model, state.clock + x.shape[1])
 
     def mini_batch(

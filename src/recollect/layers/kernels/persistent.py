@@ -17,7 +17,7 @@ from .sequence import Found
 
 SIZES = {torch.bfloat16: 2, torch.float16: 2, torch.float32: 4}
 WARPS = 4  # on an H200 eight take 1.3 to 2 times as long, since more must meet to sum up
-PARTS = {2: 8, 4: 4, 8: 4}  # of the columns, each a product of its own, summed at the end; by the bytes of a number of U
+PARTS = {2: 8, 4: 4, 8: 4}  # of the columns, by the bytes of a number of U: each a product of its own, then summed
 HELD = 176 * 1024  # bytes that a program may keep on the chip
 BLOCK = 256  # columns in one go
 

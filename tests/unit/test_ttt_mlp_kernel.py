@@ -1,0 +1,253 @@
+"""The kernels of ttt-mlp against the plain form, on a GPU or, without one, in Triton's interpreter."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from recollect.core import laws
+from recollect.core import state as states
+from recollect.layers import build, kernels, ttt
+from unit import interpreter
+from unit.oracles import randomise
+
+interpreter.mend()
+pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DTYPE = torch.float32 if DEVICE == "cuda" else torch.float64  # the interpreter knows float64, the GPU's form not
+NARROW = torch.bfloat16 if DEVICE == "cuda" else torch.float16  # which the interpreter can multiply
+TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "as in the authors' code": {"mini_batch": 16},
+    "as in the paper's equations": {"mini_batch": 16, "average": False},
+    "places to spare in a tile": {"mini_batch": 5},
+    "a boundary at every step": {"mini_batch": 1},
+    "wider": {"mini_batch": 16, "dim": 32, "heads": 1},
+    "the widest": {"mini_batch": 16, "dim": 64, "heads": 1},
+    "many places": {"mini_batch": 32, "heads": 1, "dim": 16},
+    "a hidden layer half as wide": {"mini_batch": 5, "expand": 2},
+    "heads that fill no tile": {"mini_batch": 5, "dim": 24},
+    "heads that fill no tile, no norm": {"mini_batch": 5, "dim": 12, "norm": False, "expand": 3},
+    "no norm": {"mini_batch": 5, "norm": False},
+    "no bias": {"mini_batch": 5, "bias": False},
+    "neither": {"mini_batch": 5, "norm": False, "bias": False},
+    "fixed rate": {"mini_batch": 5, "learn_rate": False},
+    "a start at zero": {"mini_batch": 5, "learn_start": False},
+    "rotary": {"mini_batch": 5, "rotary": True},
+}
+
+
+@pytest.fixture(autouse=True)
+def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
+    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
+    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
+        pytest.skip("runs in the process that a test at the end of this file starts")
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shape of q in each call of the kernels: a test that never came to them would prove nothing."""
+    from recollect.layers.kernels import ttt_mlp
+
+    seen, run = [], ttt_mlp.run
+
+    def watched(q: Tensor, *rest: Any) -> Any:
+        seen.append(tuple(q.shape))
+        return run(q, *rest)
+
+    monkeypatch.setattr(ttt_mlp, "run", watched)
+    return seen
+
+
+def make(dtype: torch.dtype = DTYPE, **options: Any) -> ttt.Ttt:
+    """A layer of random parameters, no factor of it clamped, since that would hide its gradient."""
+    layer = build("ttt-mlp", **{"dim": 32, "heads": 2} | options).to(DEVICE, dtype)
+    randomise(layer)
+    if hasattr(layer, "place_offset"):
+        with torch.no_grad():
+            layer.place_offset.abs_().mul_(0.3)
+    return layer
+
+
+def used(layer: ttt.Ttt, seen: list[int], dtype: torch.dtype = DTYPE) -> ttt.State:
+    """A state of rows that have read so many steps, each entry of it with a gradient."""
+    rows = []
+    with torch.no_grad():
+        for count in seen:
+            state = layer.initial_state(1)
+            before = torch.randn(1, max(count, 1), layer.dim, device=DEVICE, dtype=dtype)
+            rows.append(layer.unroll(before, state)[1] if count else state)
+    return states.map(lambda t: t.clone().requires_grad_(t.is_floating_point()), states.join(rows))
+
+
+def everything(layer: ttt.Ttt, x: Tensor, state: ttt.State) -> list[Tensor]:
+    """Outputs, the state after them, and the gradients of a weighting of all that by x, parameters and the state."""
+    x = x.detach().requires_grad_()
+    y, final = layer(x, state)
+    outputs = [y, *(t for t in states.leaves(final) if t.is_floating_point())]
+    generator = torch.Generator().manual_seed(7)
+    weights = (torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in outputs)
+    total = torch.stack([(t * w).sum() for t, w in zip(outputs, weights, strict=True)]).sum()
+    inputs = [x, *layer.parameters(), *(t for t in states.leaves(state) if t.requires_grad)]
+    gradients = torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True)
+    return [t.detach() for t in (*outputs, *gradients)]
+
+
+def plain(layer: ttt.Ttt, x: Tensor, state: ttt.State, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "can_take", lambda tensor: False)
+        return everything(layer, x, state)
+
+
+def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
+    """Relative to each tensor's largest entry, or for those that are nothing but rounding to the largest of all."""
+    largest = max(float(b.abs().max()) for b in expected)
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        scale = max(float(b.abs().max()), 1e-4 * largest)
+        error = float((a - b).abs().max()) / scale
+        assert error <= TOLERANCE[DTYPE], f"tensor {i} of shape {tuple(b.shape)} is off by {error:.3g}"
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_kernels_equal_the_plain_form_gradients_and_state_included(options, launches, monkeypatch):
+    """Rows at three places: one begins at a boundary, one ends at one, one does neither."""
+    layer = make(**OPTIONS[options])
+    batch = layer.config.mini_batch
+    state = used(layer, [0, batch - 1, batch + batch // 2])
+    x = torch.randn(3, batch + 1, layer.dim, device=DEVICE, dtype=DTYPE)
+    found = everything(layer, x, state)
+    assert len(launches) == 1
+    assert_same(found, plain(layer, x, state, monkeypatch))
+
+
+@pytest.mark.parametrize("steps", [2, 4, 13])
+def test_a_chunk_may_have_any_length(steps, launches, monkeypatch):
+    """Two steps end before the first boundary of two rows, and at that of the third."""
+    layer = make(mini_batch=4)
+    state = used(layer, [0, 2, 5])
+    x = torch.randn(3, steps, layer.dim, device=DEVICE, dtype=DTYPE)
+    assert_same(everything(layer, x, state), plain(layer, x, state, monkeypatch))
+    assert len(launches) == 1
+
+
+def test_a_factor_clamped_to_zero_and_a_norm_weight_of_zero_have_gradients(launches, monkeypatch):
+    """Neither is divided by."""
+    layer = make(mini_batch=4)
+    with torch.no_grad():
+        layer.place_offset[-1] = -1
+        layer.norm_weight[:, :, :3] = 0
+    state = used(layer, [0, 3])
+    x = torch.randn(2, 9, layer.dim, device=DEVICE, dtype=DTYPE)
+    assert_same(everything(layer, x, state), plain(layer, x, state, monkeypatch))
+    assert len(launches) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [2, 4])
+def test_the_gradients_are_those_of_finite_differences(steps):
+    from recollect.layers.kernels import ttt_mlp
+
+    if DEVICE == "cuda":
+        pytest.skip("needs float64, which the kernels have in the interpreter only")
+    size, hidden, places, offset = 16, 32, 5, torch.tensor([2])
+    q, k, v = (torch.randn(1, 1, steps, size).double().requires_grad_() for _ in range(3))
+    rate, factors = (torch.rand(shape).double().mul(0.3).requires_grad_() for shape in ((1, 1, steps, 1), (places,)))
+    shapes = ((size, hidden), (hidden, size), (1, hidden), (1, size)) * 2
+    inner = [torch.randn(1, 1, *shape).double().mul(0.3).requires_grad_() for shape in shapes]
+    norm = [torch.randn(1, 1, size).double().requires_grad_() for _ in range(2)]
+
+    def sequence(q, k, v, rate, factors, *rest):
+        model, gathered = ttt_mlp.Inner(*rest[:4]), ttt_mlp.Inner(*rest[4:8])
+        y, model, gathered = ttt_mlp.run(q, k, v, rate, offset, factors, model, gathered, rest[8:], True)
+        return y, *model, *gathered
+
+    arguments = (q, k, v, rate, factors, *inner, *norm)
+    assert torch.autograd.gradcheck(sequence, arguments, fast_mode=True, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_laws_hold_for_the_kernels(launches):
+    layer = make(mini_batch=3, dim=16, heads=1, expand=2).eval()
+    laws.check(layer, torch.randn(2, 7, layer.dim, device=DEVICE, dtype=DTYPE))
+    assert len(launches) > 10
+
+
+def test_autocast_narrows_the_products_and_nothing_else(launches, monkeypatch):
+    layer = make(torch.float32, mini_batch=16)
+    state = used(layer, [0, 5], torch.float32)
+    x = torch.randn(2, 35, layer.dim, device=DEVICE)
+    exact = everything(layer, x, state)
+    with torch.autocast(DEVICE, NARROW):
+        found = everything(layer, x, state)
+        expected = plain(layer, x, state, monkeypatch)
+    assert len(launches) == 2
+    assert [t.dtype for t in found] == [t.dtype for t in expected]
+    for a, b, c in zip(found, expected, exact, strict=True):
+        assert a.isfinite().all()
+        ours, theirs, scale = (float(t.abs().max()) for t in (a - c, b - c, c))
+        assert ours <= 2 * theirs + 1e-3 * scale  # no further from the truth than the plain form under autocast
+    assert float((found[1] - exact[1]).abs().max()) > 1e-5  # and yet narrowed
+
+
+def test_a_second_derivative_is_refused_in_a_line():
+    layer = make(mini_batch=4, dim=12)
+    x = torch.randn(1, 5, 12, device=DEVICE, dtype=DTYPE, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"ttt-mlp: expected a first derivative.*layer\.unroll"):
+        torch.autograd.grad(layer(x, layer.initial_state(1))[0].sum(), x, create_graph=True)
+
+
+def test_one_row_of_one_head_keeps_no_more_than_its_numbers(launches):
+    layer = make(mini_batch=4, dim=12, heads=1).eval()
+    laws.size(layer, torch.randn(1, 6, 12, device=DEVICE, dtype=DTYPE))
+    assert launches
+
+
+def test_two_passes_give_the_same_bits():
+    layer = make(mini_batch=16)
+    state = used(layer, [0, 5])
+    x = torch.randn(2, 20, layer.dim, device=DEVICE, dtype=DTYPE)
+    for a, b in zip(everything(layer, x, state), everything(layer, x, state), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": "ttt-linear"},
+        {"dim": 160},
+        {"dim": 128, "mini_batch": 40},
+        {"expand": 5},
+        {"mini_batch": 80},
+        {"mini_batch": None, "average": False},
+    ],
+    ids=str,
+)
+def test_other_sizes_and_inner_models_take_another_form(options, launches):
+    options = {"name": "ttt-mlp", "dim": 32, "heads": 2, "mini_batch": 4} | options
+    layer = build(options.pop("name"), **options).to(DEVICE)
+    with torch.no_grad():
+        layer(torch.randn(2, 5, layer.dim, device=DEVICE), layer.initial_state(2))
+    assert not launches
+
+
+def test_without_a_gpu_or_the_interpreter_the_plain_form_is_taken(launches, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    layer = build("ttt-mlp", dim=32, heads=2)
+    layer(torch.randn(2, 5, 32), layer.initial_state(2))
+    assert not launches
+
+
+@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "authors or fill or neither or any_length or other_sizes",
+        *(
+            pytest.param(chosen, marks=pytest.mark.slow)
+            for chosen in ("equal", "laws or finite", "not (equal or laws or finite)")
+        ),
+    ],
+)
+def test_without_a_gpu_this_file_passes_in_the_interpreter(chosen):
+    interpreter.passes(__file__, "-k", chosen)
