@@ -6,6 +6,7 @@ installed or fails is named with the reason, and the others go on.
 """
 
 import contextlib
+import gc
 import json
 import os
 import platform
@@ -204,6 +205,7 @@ def captured(run: Run, warm: int = 3) -> Run:
     What waits for the device cannot be captured, and a capture that breaks off leaves torch's memory and chances in
     disorder: so a run before it, told that it is one, raises at the first wait.
     """
+    gc.collect()  # gradients of earlier runs that live on are tied to the stream they were made on
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

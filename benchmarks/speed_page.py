@@ -190,6 +190,12 @@ def source(content: dict[str, Any]) -> str:
         f"Measured by `{content['command']}` on {where}; Python {machine.get('python')}, {what}; "
         f"commit {content['commit']}."
     )
+    older: dict[str, list[str]] = {}
+    for row in content["rows"]:
+        if row.get("commit", content["commit"]) != content["commit"]:
+            older.setdefault(row["commit"], []).append(row["row"])
+    for commit, rows in older.items():
+        told += f" Not measured anew, from commit {commit}: {'; '.join(rows)}."
     return textwrap.fill(told, 120, break_on_hyphens=False)
 
 

@@ -28,7 +28,7 @@ HEATS: dict[str, Heat] = {
         _memory(
             "recall",
             "Recall: who was with whom?",
-            "A row names four pairs, a key and its value each, and later asks for the value of every key. Whoever "
+            "A row names pairs, a key and its value each, and later asks for the value of every key. Whoever "
             "keeps all pairs apart answers all; whoever squeezes them into a small state mixes them up. Every memory "
             "stands in the same block, which shows it each token beside the one before, since keeping is asked for "
             "here and not how soon one finds out what to look back at.",

@@ -74,7 +74,7 @@ def learn(
     store_tiles(down_out + matrix + fall, down, TILE * SIZE, TILES)
     store_tiles(up_bias_out + program * HIDDEN + hidden, up_bias, TILE, TILES)
     tl.store(down_bias_out + program * SIZE + column, down_bias)
-    if full * PLACES < offset + steps:
+    if PLACES > 1 and full * PLACES < offset + steps:  # of one place none is ever cut short
         here = program * count + full
         store_tiles(up_kept + here * SIZE * HIDDEN + rise, up, TILE, TILES)
         store_tiles(down_kept + here * SIZE * HIDDEN + fall, down, TILE * SIZE, TILES)
