@@ -1,4 +1,4 @@
-"""./recollect bench [ROW…] [--device cpu|cuda] [--json DIR] [--list]"""
+"""./recollect bench [ROW…] [--only TEXT] [--device cpu|cuda] [--json DIR] [--list]"""
 
 import argparse
 import gc
@@ -12,8 +12,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from . import align, convolution, decoding, layers, ngram, scaling, steps, training, translating, ttt, writing
-from .measure import AS_CALLED, Row, one_line, recover, write
+from . import align, convolution, decoding, layers, measure, ngram, scaling, steps, training, translating, ttt, writing
+from .measure import AS_CALLED, LEFT_OUT, Row, one_line, recover, write
 from .speed_page import figure, percent, spread
 
 MODULES = (layers, convolution, steps, align, decoding, training, writing, ttt, ngram, translating, scaling)
@@ -25,6 +25,7 @@ ROWS: dict[str, Callable[[str], Iterator[Row]]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./recollect bench", description="Ours beside its peers.")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"out of {', '.join(ROWS)} (default: all)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="measure what has TEXT in its name, keep the others")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--json", type=Path, metavar="DIR", help="where to write bench-*.json (default: results)")
     parser.add_argument("--list", action="store_true", help="say what the rows are, and measure nothing")
@@ -39,6 +40,7 @@ def main() -> int:
         for name in names:
             print(f"{name:12} {(ROWS[name].__doc__ or '').splitlines()[0]}")
         return 0
+    measure.only = options.only
     shown: list[Row] = []
     for position, name in enumerate(names):
         started = time.perf_counter()
@@ -50,8 +52,10 @@ def main() -> int:
             print(f"{name} left the device unusable; a new process goes on with: {' '.join(left) or 'nothing'}")
             if not left:
                 return 1
-            json = ["--json", str(options.json)] if options.json else []
-            os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *left, "--device", options.device, *json])
+            rest = ["--device", options.device]
+            rest += ["--only", options.only] if options.only else []
+            rest += ["--json", str(options.json)] if options.json else []
+            os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *left, *rest])
     show(shown, options.device)
     return 1 if any(row.error for row in shown) else 0
 
@@ -69,6 +73,8 @@ def measured(name: str, device: str, folder: Path | None) -> list[Row]:
         if row is None:
             clear(device)
             return rows
+        if row is LEFT_OUT:
+            continue
         rows.append(row)
         print(said(row), file=sys.stderr, flush=True)
         write(f"{name}-{device}", rows, f"./recollect bench {name} --device {device}", folder)

@@ -175,8 +175,14 @@ def compare(
     )
 
 
+only = ""  # what a row's name must hold to be measured
+LEFT_OUT = Row("left out", "", {})
+
+
 def attempt(row: str, device: str, make: Callable[[], Row]) -> Row:
     """The row that `make` gives; one that says why, where it fails, so that the rows after it still run."""
+    if only not in row:
+        return LEFT_OUT
     try:
         return make()
     except Exception as error:
@@ -289,9 +295,18 @@ def _summary(values: list[float]) -> dict[str, float]:
 
 
 def write(name: str, rows: list[Row], command: str, folder: Path | None = None) -> Path:
-    """bench-NAME.json in results/ or another folder."""
+    """bench-NAME.json in results/ or another folder; where only some rows were asked for, the others stay."""
     path = (folder or ROOT / "results") / f"bench-{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"command": command, "commit": commit(), "rows": [asdict(row) for row in rows]}
+    if only and path.exists():
+        content["rows"] = merged(json.loads(path.read_text()), content["rows"])
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return path
+
+
+def merged(before: dict[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a file, those measured anew in their place; the others say which commit they are from."""
+    new = {row["row"]: row for row in rows}
+    kept = [new.pop(row["row"], {"commit": before["commit"]} | row) for row in before["rows"]]
+    return kept + list(new.values())

@@ -59,6 +59,7 @@ Ours beside its peers, and beside what the machine allows. Made from `results/be
 ```sh
 ./recollect bench                       # all rows, on the CPU
 ./recollect bench step --device cuda    # some of them, on a GPU
+./recollect bench ttt --only mlp        # what has that in its name; the others stay as they were
 ./recollect bench --list                # what there is
 ```
 

@@ -249,6 +249,33 @@ def test_a_row_that_fails_is_reported_and_the_others_are_written(rows, monkeypat
     assert "0.50" in out
 
 
+def test_only_some_rows_are_measured_anew_and_the_others_stay(monkeypatch, tmp_path):
+    times = iter((1.0, 2.0, 3.0))
+
+    def made(title):
+        median = next(times)
+        return measure.Row(title, "cpu", {"median": median, "low": median, "high": median})
+
+    def rows(device):
+        for title in ("a step", "a sequence"):
+            yield measure.attempt(title, device, lambda title=title: made(title))
+
+    monkeypatch.setattr(bench, "ROWS", {"some": rows})
+    monkeypatch.setattr(measure, "only", "")
+    monkeypatch.setattr(measure, "commit", lambda: "old")
+    assert run(monkeypatch, "--json", str(tmp_path)) == 0
+    monkeypatch.setattr(measure, "commit", lambda: "new")
+    assert run(monkeypatch, "--json", str(tmp_path), "--only", "sequence") == 0
+    found = json.loads((tmp_path / "bench-some-cpu.json").read_text())
+    assert found["commit"] == "new"
+    assert [(row["row"], row["ours"]["median"], row.get("commit")) for row in found["rows"]] == [
+        ("a step", 1.0, "old"),
+        ("a sequence", 3.0, None),
+    ]
+    told = speed_page.source(found)
+    assert "commit new. Not measured anew, from commit old: a step." in " ".join(told.split())
+
+
 def test_rows_are_listed_and_unknown_ones_refused(rows, monkeypatch, capsys):
     assert run(monkeypatch, "--list") == 0
     assert capsys.readouterr().out.split("\n")[:2] == ["bad          Another.", "good         A row."]
