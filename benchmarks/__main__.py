@@ -56,6 +56,8 @@ def main() -> int:
             rest += ["--only", options.only] if options.only else []
             rest += ["--json", str(options.json)] if options.json else []
             os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *left, *rest])
+    if options.only and not shown:
+        parser.error(f"expected a text out of the names of rows, found --only {options.only!r}, which is in none")
     show(shown, options.device)
     return 1 if any(row.error for row in shown) else 0
 

@@ -176,7 +176,7 @@ def compare(
 
 
 only = ""  # what a row's name must hold to be measured
-LEFT_OUT = Row("left out", "", {})
+LEFT_OUT = Row("left out", "", {}, versions={}, machine={})
 
 
 def attempt(row: str, device: str, make: Callable[[], Row]) -> Row:
@@ -211,7 +211,7 @@ def captured(run: Run, warm: int = 3) -> Run:
     What waits for the device cannot be captured, and a capture that breaks off leaves torch's memory and chances in
     disorder: so a run before it, told that it is one, raises at the first wait.
     """
-    gc.collect()  # gradients of earlier runs that live on are tied to the stream they were made on
+    gc.collect()  # graphs of gradients that live on may tie parameters to the stream they were made on
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

@@ -71,7 +71,7 @@ def one(title: str, device: str, name: str, backward: bool) -> Row:
     passes = 3 if backward else 1
     moved = 4 * (sum(weight.numel() for weight in weights) + 2 * lengths[-1] * width)
     return Row(
-        f"{title} to T{lengths[-1]:,}",
+        title,
         device,
         {"median": medians[-1], "low": min(times[-1]), "high": max(times[-1]), "rounds": TRIES, "bytes": peaks[-1]},
         note=note,

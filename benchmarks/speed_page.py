@@ -167,7 +167,7 @@ def growth(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         fit = {what: f"length^{power:.2f}" for what, power in row["fit"].items()}
         cells = [
-            row["row"].partition(" to T")[0],
+            row["row"],
             f"{row['series']['length'][-1]:,}",
             duration(row["ours"]["median"]),
             f"{row['series']['bytes'][-1] / 2**20:,.1f} MiB",
@@ -181,7 +181,8 @@ def growth(rows: list[dict[str, Any]]) -> str:
 
 def source(content: dict[str, Any]) -> str:
     """On what, with what and from which commit."""
-    first = content["rows"][0] if content["rows"] else {}
+    rows = content["rows"]
+    first = next((row for row in rows if "commit" not in row), rows[0] if rows else {})
     machine = first.get("machine") or content.get("machine", {})
     versions = first.get("versions") or {"torch": machine.get("torch", "")}
     gpu = f"{machine['gpu']}, " if machine.get("gpu") and first.get("device") == "cuda" else ""

@@ -289,7 +289,7 @@ def translating(device: str) -> Iterator[Row]:
         return measured(model, data, lines, device, kind)
 
     for kind in ("float32", "bfloat16") if device == "cuda" else ("float32",):
-        yield attempt(f"translating {kind}", device, lambda kind=kind: first(kind))
+        yield attempt(f"translating {SENTENCES:,} sentences {kind}", device, lambda kind=kind: first(kind))
 
 
 ROWS = {"translating": translating}

@@ -357,14 +357,15 @@ def everything(device: str) -> Iterator[Row]:
     """TTT-linear and TTT-mlp: a whole sequence forward and backward, and a step."""
     shape = LARGE if device == "cuda" else SMALL
     for dtype in (torch.bfloat16, torch.float32) if device == "cuda" else ():
-        title = f"ttt-linear operation {shape} {str(dtype)[6:]}"
+        title = f"ttt-linear operation forward+backward {shape} {str(dtype)[6:]}"
         yield attempt(title, device, lambda dtype=dtype: operation(shape, device, dtype))
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     for kind in CONFIGS:
-        title = f"{kind} layer {shape} {str(dtype)[6:]}"
+        title = f"{kind} layer forward+backward {shape} {str(dtype)[6:]}"
         yield attempt(title, device, lambda kind=kind: sequence(kind, shape, device, dtype))
         for batch in (1, shape.batch):
-            yield attempt(f"{kind} step B{batch}", device, lambda k=kind, b=batch: step(k, shape, device, b))
+            title = f"{kind} step B{batch} H{shape.heads} d{shape.size} float32"
+            yield attempt(title, device, lambda k=kind, b=batch: step(k, shape, device, b))
 
 
 ROWS = {"ttt": everything}

@@ -625,3 +625,12 @@ def test_the_device_changes_nothing(kind):
     for one, other in zip(here, there, strict=True):
         assert [h.tokens for h in one] == [h.tokens for h in other]
         assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-9)
+
+
+def test_a_choice_among_nan_stays_within_bounds():
+    """Nothing equals NaN, so there is no first of equals; any will do that is there."""
+    scores = torch.tensor([[math.nan] * 5, [0.0] * 5])
+    found, places = choice.best(scores, 2)
+    assert places[1].tolist() == [0, 1]
+    assert ((places >= 0) & (places < 5)).all()
+    assert found[0].isnan().all()

@@ -336,7 +336,7 @@ def test_where_both_sides_are_ours_nothing_is_won(tmp_path):
 def test_curves_become_a_table_of_exponents():
     ours = {"median": 0.5, "low": 0.4, "high": 0.6}
     row = measure.Row(
-        "scaling x to T512",
+        "scaling x",
         "cpu",
         ours,
         series={"length": [256, 512], "seconds": [0.1, 0.5], "bytes": [2**20, 2**21]},

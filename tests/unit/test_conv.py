@@ -141,6 +141,14 @@ def test_a_tcn_block_equals_its_formula(width: int | None, chunks: str) -> None:
     assert_all_close(gradients([y], wrt), gradients([expected], wrt), "gradient")
 
 
+def test_convolutions_of_a_tcn_block_may_start_as_he_2015_has_them() -> None:
+    torch.manual_seed(0)
+    for start, expected in (("torch", (3 * 40 * 5) ** -0.5), ("he", (2 / (40 * 5)) ** 0.5)):
+        block = build("tcn-block", dim=40, kernel=5, start=start)
+        for taps in (block.first, block.second):
+            assert float(taps.conv.weight.detach().std()) == pytest.approx(expected, rel=0.05)
+
+
 def test_dropout_of_a_tcn_block_acts_in_training_only() -> None:
     layer = build("tcn-block", dim=8, dropout=0.5).double()
     plain = build("tcn-block", dim=8).double()

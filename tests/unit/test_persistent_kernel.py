@@ -3,6 +3,7 @@
 There programs run one after the other, so none may wait for another: one program has all units.
 """
 
+from itertools import product
 from math import prod
 from types import SimpleNamespace
 
@@ -58,15 +59,21 @@ def assert_near(found, expected, tolerance):
 
 @every_cell
 @pytest.mark.parametrize(
-    ("ways", "batch", "width", "steps", "bias"),
-    [(1, 3, 16, 5, True), (2, 20, 13, 4, False), (1, 1, 9, 1, True), (3, 17, 16, 2, True), (1, 1, 1, 8, True)],
+    ("ways", "batch", "width", "steps", "bias", "parts"),
+    [
+        (1, 3, 16, 5, True, 8),
+        (2, 20, 13, 4, False, 4),
+        (1, 1, 9, 1, True, 8),
+        (3, 17, 16, 2, True, 4),
+        (1, 1, 1, 8, True, 8),
+    ],
 )
-def test_outputs_and_gradients_are_those_of_the_loop(cell, ways, batch, width, steps, bias):
+def test_outputs_and_gradients_are_those_of_the_loop(cell, ways, batch, width, steps, bias, parts):
     from recollect.layers.kernels.persistent import Plan, Resident
 
     inputs, slopes = given(cell, ways, batch, width, steps, bias)
     expected = outcome(sequence.OneByOne(GATES[cell]), inputs, slopes)
-    whole = Plan(units=16, rows=16, block=128)
+    whole = Plan(units=16, rows=16, block=128, parts=parts)
     assert_near(outcome(Resident(cell, whole, whole), inputs, slopes), expected, 2e-6)
 
 
@@ -76,7 +83,7 @@ def test_outputs_may_be_asked_for_in_part_and_inputs_lie_in_any_order(cell):
 
     inputs, _ = given(cell, ways=2, batch=3, width=8, steps=5, bias=True)
     turned = [None if part is None else part.detach().mT.contiguous().mT.requires_grad_() for part in inputs]
-    whole = Plan(units=16, rows=16, block=128)
+    whole = Plan(units=16, rows=16, block=128, parts=8)
 
     def slopes(steps, inputs):
         last = [part for part in sequence.Loop.apply(steps, *inputs) if part is not None][-1]  # c alone of an lstm
@@ -90,7 +97,7 @@ def test_outputs_alone_keep_nothing_for_a_way_back(cell):
     from recollect.layers.kernels.persistent import Plan, Resident
 
     (drive, U, d, h, c), _ = given(cell, ways=2, batch=3, width=13, steps=4, bias=True)
-    whole = Plan(units=16, rows=16, block=128)
+    whole = Plan(units=16, rows=16, block=128, parts=8)
     with torch.no_grad():
         expected = sequence.OneByOne(GATES[cell]).forth(drive, U, d, h, c, keep=True)
         found = Resident(cell, whole, whole).forth(drive, U, d, h, c, keep=False)
@@ -136,15 +143,15 @@ def test_programs_all_run_at_a_time(cell, columns):
 
     lanes = 1 if cell == "rnn" else 4
     for width in (13, 130, 512, 1024):
-        for batch, ways in ((1, 1), (16, 2), (200, 1), (1000, 1)):
-            found = plan(columns, lanes, width, batch, ways, 2, 132)
+        for batch, ways, size in product((1, 16, 200, 1000), (1, 2), (2, 4, 8)):
+            found = plan(columns, lanes, width, batch, ways, size, 132)
             if found is None:
                 continue
             across, down, deep = found.grid(width, batch, ways)
             assert prod((across, down, deep)) <= 132
             assert across * found.units >= width
             assert down * found.rows >= batch
-            assert columns * found.units * lanes * 2 <= HELD
+            assert columns * found.units * lanes * size <= HELD
 
 
 @on_a_gpu

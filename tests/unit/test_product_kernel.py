@@ -62,6 +62,16 @@ def test_all_three_forms_give_torchs_numbers(rows, size, count, made):
     assert made == [rows] * 6
 
 
+@pytest.mark.parametrize("nth", range(4))
+def test_every_tile_gives_torchs_numbers(nth, monkeypatch):
+    from recollect.layers.kernels import product
+
+    monkeypatch.setattr(product, "TILES", (product.TILES[nth]._replace(programs=0),))
+    x, weight, add = drawn(70, 100), drawn(130, 100), drawn(70, 130)
+    found = product.product(x, weight, add, torch.empty_like(add))
+    assert_near(found, x.double() @ weight.double().mT + add.double())
+
+
 def test_what_it_does_not_know_is_left_to_torch(made):
     from recollect.layers.kernels.product import OnTensorCores
 

@@ -184,6 +184,19 @@ def test_autocast_narrows_the_products_and_nothing_else(launches, monkeypatch):
     assert float((found[1] - exact[1]).abs().max()) > 1e-5  # and yet narrowed
 
 
+def test_what_only_passes_by_is_not_narrowed(launches):
+    """Before a boundary what was gathered is only added to: so is its gradient, whatever the products are in."""
+    layer = make(torch.float32, mini_batch=16)
+    state = used(layer, [1, 3], torch.float32)
+    with torch.autocast(DEVICE, NARROW):
+        _, after = layer(torch.randn(2, 4, layer.dim, device=DEVICE), state)
+    gathered = state.gradient.weights[0]
+    slope = torch.randn_like(gathered)
+    (found,) = torch.autograd.grad(after.gradient.weights[0], gathered, slope)
+    assert torch.equal(found, slope)
+    assert launches
+
+
 def test_a_second_derivative_is_refused_in_a_line():
     layer = make(mini_batch=4, dim=12)
     x = torch.randn(1, 5, 12, device=DEVICE, dtype=DTYPE, requires_grad=True)

@@ -26,6 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "wider": {"mini_batch": 16, "dim": 32, "heads": 1},
     "the widest": {"mini_batch": 16, "dim": 64, "heads": 1},
     "many places": {"mini_batch": 32, "heads": 1, "dim": 16},
+    "more places than a head is wide": {"mini_batch": 40, "heads": 1, "dim": 7},
     "a hidden layer half as wide": {"mini_batch": 5, "expand": 2},
     "heads that fill no tile": {"mini_batch": 5, "dim": 24},
     "heads that fill no tile, no norm": {"mini_batch": 5, "dim": 12, "norm": False, "expand": 3},
@@ -192,6 +193,19 @@ def test_autocast_narrows_the_products_and_nothing_else(launches, monkeypatch):
     assert float((found[1] - exact[1]).abs().max()) > 1e-5  # and yet narrowed
 
 
+def test_what_only_passes_by_is_not_narrowed(launches):
+    """Before a boundary what was gathered is only added to: so is its gradient, whatever the products are in."""
+    layer = make(torch.float32, mini_batch=16)
+    state = used(layer, [1, 3], torch.float32)
+    with torch.autocast(DEVICE, NARROW):
+        _, after = layer(torch.randn(2, 4, layer.dim, device=DEVICE), state)
+    gathered = state.gradient.weights[0]
+    slope = torch.randn_like(gathered)
+    (found,) = torch.autograd.grad(after.gradient.weights[0], gathered, slope)
+    assert torch.equal(found, slope)
+    assert launches
+
+
 def test_a_second_derivative_is_refused_in_a_line():
     layer = make(mini_batch=4, dim=12)
     x = torch.randn(1, 5, 12, device=DEVICE, dtype=DTYPE, requires_grad=True)
@@ -205,12 +219,13 @@ def test_one_row_of_one_head_keeps_no_more_than_its_numbers(launches):
     assert launches
 
 
-def test_two_passes_give_the_same_bits():
+def test_two_passes_give_the_same_bits(launches):
     layer = make(mini_batch=16)
     state = used(layer, [0, 5])
     x = torch.randn(2, 20, layer.dim, device=DEVICE, dtype=DTYPE)
     for a, b in zip(everything(layer, x, state), everything(layer, x, state), strict=True):
         assert torch.equal(a, b)
+    assert len(launches) == 2
 
 
 @pytest.mark.parametrize(

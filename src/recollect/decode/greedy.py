@@ -63,14 +63,14 @@ class Writer:
 
             check_tokens(self.largest, logits.shape[1])
             places = {"token": self.token, "tokens": self.tokens, "logprobs": self.logprobs, "at": self.at}
-            return likeliest.write_likeliest(logits, self.forbidden, **places)
+            likeliest.write_likeliest(logits, self.forbidden, **places)
+            return
         logp = log_probabilities(logits, self.forbidden, self.largest)
         logprob, token = logp.max(dim=-1, keepdim=True)  # of equals the first
         self.logprobs.index_copy_(1, self.at, logprob)
         self.tokens.index_copy_(1, self.at, token)
         self.token.copy_(token[:, 0])
         self.at.add_(1)
-        return None
 
     def counted(self, done: int) -> Tensor:
         """B T: which of the first `done` tokens belong to a text, its end included."""
@@ -106,12 +106,12 @@ class Writer:
         return self.written(done, rows)
 
     def written(self, done: int, rows: int) -> list[Written]:
+        """What stands in the first `rows` rows after `done` steps; nothing where not even the likeliest may be."""
         tokens, counted = self.tokens[:rows, :done], self.counted(done)[:rows]
         logprobs = self.logprobs[:rows, :done].double().where(counted, 0).sum(dim=1)
         finished = ((tokens == self.end) & counted).any(dim=1)
         told = torch.stack([counted.sum(dim=1) - finished.long(), finished, logprobs], dim=1).tolist()
         return [
-            # nothing may be written where not even the likeliest can be
             Written([], logprob, False)
             if logprob == float("-inf")
             else Written(text[: int(length)], logprob, ended > 0)

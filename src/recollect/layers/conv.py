@@ -84,14 +84,14 @@ class Conv(Cell[State]):
         if not self.config.depthwise:  # the weights as they lie: turned about, they would cost more than the product
             return linear(taps.mT.flatten(1), self.conv.weight.flatten(1), self.conv.bias)
         y = torch.bmm(taps.permute(2, 0, 1), self.conv.weight.mT)[..., 0].T  # a product for each channel
-        return y if self.conv.bias is None else y + self.conv.bias
+        return y if self.conv.bias is None else y + self.conv.bias.to(y.dtype)
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         if x.shape[1] == 1:
             return self.unroll(x, state)
         window, x = state.window, x.to(state.window.dtype)
         y = convolve([window[:, 1:], x], self.conv.weight, self.conv.bias, self.config.dilation, self.conv.groups)
-        return y, State(torch.cat([window, x[:, -self.slots :]], dim=1)[:, -self.slots :].clone())
+        return y, State(torch.cat([window[:, x.shape[1] :], x[:, -self.slots :]], dim=1))
 
     def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
         y, _ = self(x, state)

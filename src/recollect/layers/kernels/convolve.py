@@ -22,7 +22,7 @@ HALVES = (torch.bfloat16, torch.float16)
 
 
 def convolve(seen: list[Tensor], weight: Tensor, bias: Tensor | None, dilation: int, groups: int = 1) -> Tensor:
-    """`seen`, together B, (k−1)·dilation + T, D, under `weight` (W, D / groups, k) → B T W."""
+    """`seen`, joined (B, (k−1)·dilation + T, D), under `weight` (W, D / groups, k) → B T W."""
     dtype = precision(seen[0])
     if groups > 1 or not seen[0].is_cuda or dtype not in HALVES or not unwatched():
         turned = torch.cat([part.mT for part in seen], dim=2)  # as a library wants them: joined and turned in one copy

@@ -225,8 +225,8 @@ class Found(NamedTuple):
 def find_ways(logits: Tensor, forbidden: Tensor, at: Tensor, count: int, before: Tensor | None = None) -> Found:
     """The `count` best ways in each tile of the logits (rows V), after prefixes of these log p (rows); `at` counts."""
     rows, size = logits.shape
-    groups = 32 if size <= MANY else 128
-    tiles = triton.cdiv(size, groups * 32)
+    groups, warps = (32, 1) if size <= MANY else (128, 4)
+    tiles = triton.cdiv(size, groups * GROUP.value)
     tops, sums = (logits.new_empty(rows, tiles, dtype=torch.float32) for _ in range(2))
     ways = logits.new_empty(rows, tiles, count, dtype=torch.int64)
     # In the place of a tensor that is not there any will do: it is never read.
@@ -237,7 +237,7 @@ def find_ways(logits: Tensor, forbidden: Tensor, at: Tensor, count: int, before:
             COUNT=count,
             GROUPS=groups,
             BEFORE=before is not None,
-            num_warps=groups // 32,
+            num_warps=warps,
         )
     return Found(tops, sums, ways)
 

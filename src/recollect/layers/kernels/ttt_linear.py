@@ -25,12 +25,7 @@ from torch.nn.functional import pad
 from .ttt_linear_backward import learn_backward, read_backward, see_backward
 from .ttt_linear_forward import learn, read
 
-WARPS = {
-    16: 4,
-    32: 4,
-    64: 8,
-    128: 8,
-}  # by the width of a tile, which a head fills or not; with fewer, registers run out
+WARPS = {16: 4, 32: 4, 64: 8, 128: 8}  # by the width of a tile, which a head fills or not
 NARROW = {
     torch.bfloat16: tl.bfloat16,
     torch.float16: tl.float16,
@@ -72,7 +67,7 @@ class Settings(NamedTuple):
         }
 
     def warps(self, size: int, rows: int, waiting: bool) -> int:
-        """As few as hold a tile in registers, since warps of a program wait for one another; measured where fewer."""
+        """Those of WARPS, but for heads of 64 and b ≤ 16 fewer: warps that sum up wait for one another (measured)."""
         if (size, rows) != (64, 16):
             return WARPS[size]
         return 4 if waiting or self.narrow.itemsize > 2 else 2
@@ -129,11 +124,8 @@ class Sequence(torch.autograd.Function):
         z, y = (torch.empty_like(q, dtype=weight.dtype) for _ in range(2))
         after = torch.empty_like(weight), torch.empty_like(bias), torch.zeros_like(weight), torch.zeros_like(bias)
         seen = k, v, rate, offset, factors, gathered, gathered_bias, gamma, beta, kept, kept_bias, z
-        sizes, constants, waiting = (
-            (steps, heads, count),
-            settings.constants(size),
-            settings.constants(size, waiting=True),
-        )
+        sizes, constants = (steps, heads, count), settings.constants(size)
+        waiting = settings.constants(size, waiting=True)
         with torch.cuda.device_of(q):
             learn[(batch * heads,)](*seen, weight, bias, *after, *sizes, **waiting)
             read[(batch * heads, count)](*seen, q, y, *sizes, **constants)
@@ -155,15 +147,16 @@ class Sequence(torch.autograd.Function):
         waiting = ctx.settings.constants(size, waiting=True)
         dq, dk, dv, drate = (torch.empty_like(t) for t in (q, k, v, rate))
         dk_read, dread, dh, dkept, dkept_bias = (torch.empty_like(t) for t in (z, z, z, kept, kept_bias))
+        dfirst = torch.empty_like(gathered)  # the first of dkept, which is not only multiplied
         dmodel, dgathered = ([torch.empty_like(t) for t in (gathered, gathered_bias)] for _ in range(2))
         # Parts of sums over mini-batches and rows: added up in one order, however the programs run.
         parts = [kept_bias.new_zeros(batch, heads, count, n) for n in (factors.numel(), size, size)]
         dy, dafter = by_step(gradients[0]), [t.contiguous() for t in gradients[1:]]
         with torch.cuda.device_of(q):
             read_backward[every](*seen, q, dy, dq, dk_read, dread, dh, *dgathered, *parts, *sizes, **constants)
-            learn_backward[rows](*seen, q, dread, dh, dkept, dkept_bias, *dafter, *dmodel, *sizes, **waiting)
+            learn_backward[rows](*seen, q, dread, dh, dkept, dkept_bias, dfirst, *dafter, *dmodel, *sizes, **waiting)
             see_backward[every](
-                *(*seen, dh, dkept, dkept_bias, dk_read, dk, dv, drate, *dgathered, *parts, *sizes), **constants
+                *(*seen, dh, dkept, dkept_bias, dfirst, dk_read, dk, dv, drate, *dgathered, *parts, *sizes), **constants
             )
         dfactors, *dnorm = parts
         found = [

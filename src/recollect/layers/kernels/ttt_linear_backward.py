@@ -62,8 +62,8 @@ def read_backward(
 @triton.jit
 def learn_backward(
     k_at, v_at, rate_at, offset_at, factors_at, gathered_at, gathered_bias_at, gamma_at, beta_at, kept_at, kept_bias_at,
-    z_at, q_at, dread_at, dh_at, dkept_at, dkept_bias_at, dweight_out, dbias_out, dgathered_out, dgathered_bias_out,
-    dweight_at, dbias_at, steps, heads, count,
+    z_at, q_at, dread_at, dh_at, dkept_at, dkept_bias_at, dfirst_at, dweight_out, dbias_out, dgathered_out,
+    dgathered_bias_out, dweight_at, dbias_at, steps, heads, count,
     SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
@@ -97,6 +97,8 @@ def learn_backward(
             dtotal_bias = tl.load(dgathered_bias_out + vector + column)
         tl.store(dkept_at + matrix * count + i * SIZE * SIZE + square, dtotal)
         tl.store(dkept_bias_at + vector * count + i * SIZE + column, dtotal_bias)
+        if i == 0:
+            tl.store(dfirst_at + matrix + square, dtotal)
         dh += share * (product(k, dtotal, NARROW) + dtotal_bias[None, :] * BIASED)
         _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
         tl.store(dh_at + first * SIZE + cells, dh, mask=there)
@@ -127,8 +129,8 @@ def load_read(
 @triton.jit
 def see_backward(
     k_at, v_at, rate_at, offset_at, factors_at, gathered_at, gathered_bias_at, gamma_at, beta_at, kept_at, kept_bias_at,
-    z_at, dh_at, dkept_at, dkept_bias_at, dk_read_at, dk_at, dv_at, drate_at, dgathered_at, dgathered_bias_at,
-    dfactors_at, dgamma_at, dbeta_at, steps, heads, count,
+    z_at, dh_at, dkept_at, dkept_bias_at, dfirst_at, dk_read_at, dk_at, dv_at, drate_at, dgathered_at,
+    dgathered_bias_at, dfactors_at, dgamma_at, dbeta_at, steps, heads, count,
     SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
@@ -166,13 +168,14 @@ def see_backward(
     if full:
         dlast = tl.sum(tl.sum(along * k, 1), 0) + tl.sum(tl.sum(h, 0) * dtotal_bias, 0) * BIASED
         if i == 0:
-            dlast += tl.sum(tl.sum(dtotal * tl.load(gathered_at + matrix + square), 1), 0)
+            dfirst, gathered = tl.load(dfirst_at + matrix + square), tl.load(gathered_at + matrix + square)
+            dlast += tl.sum(tl.sum(dfirst * gathered, 1), 0)
             dlast += tl.sum(dtotal_bias * tl.load(gathered_bias_at + vector + column), 0)
         dfactor = dfactors_at + (program * count + i) * PLACES + PLACES - 1
         tl.store(dfactor, tl.load(dfactor) - dlast)
     if i == 0:
         dgathered, dgathered_bias = dgathered_at + matrix + square, dgathered_bias_at + vector + column
-        tl.store(dgathered, tl.load(dgathered) + share * dtotal)
+        tl.store(dgathered, tl.load(dgathered) + share * tl.load(dfirst_at + matrix + square))
         tl.store(dgathered_bias, tl.load(dgathered_bias) + share * dtotal_bias)
 
 

@@ -151,9 +151,9 @@ class Sequence(torch.autograd.Function):
         dq, dk, dv, drate = (torch.empty_like(t) for t in (q, k, v, rate))
         dread, dh, dk_read = (torch.empty_like(q, dtype=wide) for _ in range(3))
         dlift, dmet = (q.new_empty(*q.shape[:3], hidden, dtype=wide) for _ in range(2))
-        between, dlow = (q.new_empty(*q.shape[:3], hidden, dtype=narrow) for _ in range(2))  # only ever multiplied
+        looked, dlow = (q.new_empty(*q.shape[:3], hidden, dtype=narrow) for _ in range(2))  # only ever multiplied
         dlow_sum = torch.empty_like(kept[2])
-        left = between, dlow, dlow_sum, dread, dlift, dh, dmet, dk_read
+        left = looked, dlow, dlow_sum, dread, dlift, dh, dmet, dk_read
         dgathered = [torch.empty_like(t) for t in gathered]
         dmodel = [t.new_empty(2, *t.shape) for t in gathered]  # before the first mini-batch, and after it
         # Parts of sums over mini-batches and rows: added up in one order, however the programs run.
@@ -177,7 +177,7 @@ class Sequence(torch.autograd.Function):
             *(t.transpose(1, 2) for t in (dq, dk, dv, drate)),
             None,
             dfactors,
-            *(before for before, _ in dmodel),
+            *(before.clone() for before, _ in dmodel),  # not a view that keeps the other
             *dgathered,
             *(
                 (part.sum(dim=(0, 2)) + rest.sum(dim=0))[:, None] if ctx.settings.norm else None

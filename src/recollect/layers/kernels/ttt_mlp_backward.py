@@ -15,7 +15,7 @@ def read_backward(
     k_at, v_at, rate_at, offset_at, factors_at, gathered_up, gathered_down, gathered_up_bias, gathered_down_bias,
     gamma_at, beta_at, up_kept, down_kept, up_bias_kept, down_bias_kept, q_at, dy_at,
     dgathered_up_out, dgathered_down_out, dgathered_up_bias_out, dgathered_down_bias_out,
-    seen_at, dlow_at, dlow_sum_at, dread_at, dlift_at, dh_at, dmet_at, dk_read_at, dq_at,
+    looked_at, dlow_at, dlow_sum_at, dread_at, dlift_at, dh_at, dmet_at, dk_read_at, dq_at,
     dgathered_up, dgathered_down, dgathered_up_bias, dgathered_down_bias, dfactors_at, dgamma_at, dbeta_at,
     steps, heads, count,
     SIZE: tl.constexpr, HIDDEN: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr,
@@ -69,7 +69,7 @@ def read_backward(
             moved_j += tl.load(gathered_up_bias + vector + j * TILE)[None, :]
         low_up = product(q, tl.load(up_here + j * TILE), NARROW) + tl.load(bias_here + j * TILE)[None, :]
         seen_j, climb_j, _ = gelu(low_up - factors * moved_j)
-        tl.store(seen_at + inner + j * TILE, seen_j, mask=there)
+        tl.store(looked_at + inner + j * TILE, seen_j, mask=there)
         A = add_product(A, seen_j, tl.trans(met[j]), NARROW)
         low = add_product(low, seen_j, down, NARROW)
         if i == 0:
@@ -149,7 +149,7 @@ def read_backward(
 @triton.jit
 def learn_backward(
     k_at, v_at, rate_at, offset_at, factors_at, gamma_at, beta_at, up_kept, down_kept, up_bias_kept, down_bias_kept,
-    q_at, seen_at, dlow_at, dlow_sum_at, dread_at, dlift_at, dh_at, dmet_at, dk_read_at,
+    q_at, looked_at, dlow_at, dlow_sum_at, dread_at, dlift_at, dh_at, dmet_at, dk_read_at,
     dup_out, ddown_out, dup_bias_out, ddown_bias_out, dk_at, dv_at, drate_at,
     dup_at, ddown_at, dup_bias_at, ddown_bias_at, dlast_at, dgamma_at, dbeta_at, steps, heads, count,
     SIZE: tl.constexpr, HIDDEN: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr,
@@ -239,7 +239,7 @@ def learn_backward(
                 dk = add_product(dk, drising, tl.trans(up[j]), NARROW)
                 dlow = tl.load(dlow_at + inner + j * TILE, mask=there, other=0)
                 dup_j = add_product(add_product(dup[j], tl.trans(drising), k, NARROW), tl.trans(dlow), q, NARROW)
-                seen = tl.load(seen_at + inner + j * TILE, mask=there, other=0)
+                seen = tl.load(looked_at + inner + j * TILE, mask=there, other=0)
                 ddown_j = add_product(ddown[j], tl.trans(met[j]), dz, NARROW)
                 ddown_j = add_product(ddown_j, tl.trans(dcarried[j]), g, NARROW)
                 before_up += (dup_j,)
