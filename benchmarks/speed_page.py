@@ -12,7 +12,7 @@ TITLES = {
     "step": (
         "One step",
         "What decoding does over and over, beside torch's cells and modules, plain torch, and onnxruntime (our own "
-        "step and torch's module, inputs and outputs bound in place).",
+        "step and torch's module, inputs and outputs bound in place, threads that do not spin between calls).",
     ),
     "causal": ("Attention over a whole sequence", "With an empty cache, projections included."),
     "convolution": ("A causal convolution over a whole sequence", "Forward and backward, from an empty window."),
