@@ -25,6 +25,7 @@ import torch
 from recollect.train.folder import commit
 
 ROOT = Path(__file__).resolve().parent.parent
+REST = 0.05  # seconds between the turns of two sides on a CPU
 PEERS = ("torch", "triton", "transformers", "ctranslate2", "kenlm", "onnxruntime", "flash-linear-attention")
 AS_CALLED = "as called"  # the mode of ours where a row has but one
 PATIENCE = 2.0  # seconds; a call that takes longer is timed once, not in every round
@@ -147,6 +148,7 @@ def compare(
         start = number % max(1, len(names))
         for name in names[start:] + names[:start]:
             try:
+                rest(device)
                 times[name].append(seconds_of(runs[name], repeats[name], device))
             except Exception as error:
                 failed[name] = one_line(error)
@@ -271,6 +273,12 @@ def _warm_up(run: Run, device: str, seconds: float) -> tuple[int, float]:
     if once < seconds / 3:
         once = seconds_of(run, max(2, min(50, int(seconds / 3 / max(once, 1e-7)))), device)
     return max(1, round(seconds / once)), once
+
+
+def rest(device: str) -> None:
+    """Wait until threads of whoever had the last turn have gone to sleep: onnxruntime's spin on for some 20 ms."""
+    if device == "cpu":
+        time.sleep(REST)
 
 
 def seconds_of(run: Run, repeats: int, device: str) -> float:

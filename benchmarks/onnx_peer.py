@@ -38,8 +38,6 @@ def exported(module: nn.Module, inputs: tuple[Any, ...]) -> Callable[[], list[Te
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors
-    # Threads that go on spinning after a call slow whoever is measured next, up to seven times.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     data = program.model_proto.SerializeToString()
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()

@@ -12,7 +12,7 @@ TITLES = {
     "step": (
         "One step",
         "What decoding does over and over, beside torch's cells and modules, plain torch, and onnxruntime (our own "
-        "step and torch's module, inputs and outputs bound in place, threads that do not spin between calls).",
+        "step and torch's module, inputs and outputs bound in place).",
     ),
     "causal": ("Attention over a whole sequence", "With an empty cache, projections included."),
     "convolution": ("A causal convolution over a whole sequence", "Forward and backward, from an empty window."),
@@ -71,13 +71,14 @@ Peers other than torch come from PyPI; a checkout gets them by
 
 and one that is not installed, or fails, is named below its table with the reason.
 
-How a figure comes about: all sides of a row run in one process, warmed up, in turn, on inputs that are made anew
-for every round; before the clock runs, they must have computed the same. A time is the median of the rounds; behind ±
-stands half the distance between the 10th and the 90th percentile. **ratio** is our time over that of the best mode of
-the best peer: below 1 ours is faster. **of the floor** is the least time that the machine allows over our time: 100 %
-cannot be beaten. The floor is the largest of three: FLOPs over the rate of a large matrix product; bytes that must
-move over the bandwidth for as many bytes, both measured in the same run; and for steps that wait for each other on a
-GPU, a barrier between them (0.25 µs within a cluster, 0.98 µs over the grid, measured on an H200).
+How a figure comes about: all sides of a row run in one process, warmed up, in turn (on a CPU with a rest between,
+since some threads spin on), on inputs that are made anew for every round; before the clock runs, they must have
+computed the same. A time is the median of the rounds; behind ± stands half the distance between the 10th and the 90th
+percentile. **ratio** is our time over that of the best mode of the best peer: below 1 ours is faster. **of the floor**
+is the least time that the machine allows over our time: 100 % cannot be beaten. The floor is the largest of three:
+FLOPs over the rate of a large matrix product; bytes that must move over the bandwidth for as many bytes, both measured
+in the same run; and for steps that wait for each other on a GPU, a barrier between them (0.25 µs within a cluster,
+0.98 µs over the grid, measured on an H200).
 """
 
 

@@ -129,6 +129,14 @@ def test_spread_is_from_the_tenth_to_the_ninetieth_percentile():
     assert measure._summary([2.0]) == {"median": 2.0, "low": 2.0, "high": 2.0, "rounds": 1}
 
 
+def test_sides_rest_between_their_turns_on_a_cpu(monkeypatch):
+    done = []
+    monkeypatch.setattr(measure, "rest", lambda device: done.append(device))
+    monkeypatch.setattr(measure, "seconds_of", lambda run, repeats, device: done.append(run()) or 1.0)
+    measure.compare("r", {"a": lambda: "a"}, {"b": lambda: "b"}, device="cpu", rounds=2)
+    assert done[-8:] == ["cpu", "a", "cpu", "b", "cpu", "b", "cpu", "a"]
+
+
 def test_an_attempt_gives_a_row_whatever_happens():
     row = measure.attempt("r", "cpu", broken)
     assert (row.row, row.error, row.ours) == ("r", "RuntimeError: no such kernel second line", {})

@@ -18,6 +18,7 @@ def no_clock(monkeypatch):
         return 1, 0.0
 
     monkeypatch.setattr(measure, "_warm_up", once)
+    monkeypatch.setattr(measure, "REST", 0)
     monkeypatch.setattr(floors, "_fastest", lambda run, device: 1e-3)
     monkeypatch.setattr(writing, "TOKENS", 12)
     monkeypatch.setattr(writing, "GREEDY", replace(writing.GREEDY, length=12))

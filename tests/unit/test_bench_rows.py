@@ -17,6 +17,7 @@ def no_clock(monkeypatch):
         return 1, 0.0
 
     monkeypatch.setattr(measure, "_warm_up", once)
+    monkeypatch.setattr(measure, "REST", 0)
     monkeypatch.setattr(floors, "_fastest", lambda run, device: 1e-3)
     torch.manual_seed(0)
 

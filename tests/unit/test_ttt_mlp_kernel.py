@@ -1,5 +1,6 @@
 """The kernels of ttt-mlp against the plain form, on a GPU or, without one, in Triton's interpreter."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,16 +8,13 @@ import torch
 from torch import Tensor
 
 from recollect.core import laws
-from recollect.core import state as states
 from recollect.layers import build, kernels, ttt
 from unit import interpreter
-from unit.oracles import randomise
+from unit.ttt_kernels import DEVICE, DTYPE, NARROW, everything, made, plain, used, watch
+from unit.ttt_kernels import assert_same as assert_all_same
 
 interpreter.mend()
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-DTYPE = torch.float32 if DEVICE == "cuda" else torch.float64  # the interpreter knows float64, the GPU's form not
-NARROW = torch.bfloat16 if DEVICE == "cuda" else torch.float16  # which the interpreter can multiply
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10}
 OPTIONS: dict[str, dict[str, Any]] = {
     "as in the authors' code": {"mini_batch": 16},
@@ -48,67 +46,17 @@ def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """The shape of q in each call of the kernels: a test that never came to them would prove nothing."""
     from recollect.layers.kernels import ttt_mlp
 
-    seen, run = [], ttt_mlp.run
-
-    def watched(q: Tensor, *rest: Any) -> Any:
-        seen.append(tuple(q.shape))
-        return run(q, *rest)
-
-    monkeypatch.setattr(ttt_mlp, "run", watched)
     monkeypatch.setattr(ttt, "TRUSTED", True)
-    return seen
+    return watch(ttt_mlp, monkeypatch)
 
 
-def make(dtype: torch.dtype = DTYPE, **options: Any) -> ttt.Ttt:
-    """A layer of random parameters, no factor of it clamped, since that would hide its gradient."""
-    layer = build("ttt-mlp", **{"dim": 32, "heads": 2} | options).to(DEVICE, dtype)
-    randomise(layer)
-    if hasattr(layer, "place_offset"):
-        with torch.no_grad():
-            layer.place_offset.abs_().mul_(0.3)
-    return layer
-
-
-def used(layer: ttt.Ttt, seen: list[int], dtype: torch.dtype = DTYPE) -> ttt.State:
-    """A state of rows that have read so many steps, each entry of it with a gradient."""
-    rows = []
-    with torch.no_grad():
-        for count in seen:
-            state = layer.initial_state(1)
-            before = torch.randn(1, max(count, 1), layer.dim, device=DEVICE, dtype=dtype)
-            rows.append(layer.unroll(before, state)[1] if count else state)
-    return states.map(lambda t: t.clone().requires_grad_(t.is_floating_point()), states.join(rows))
-
-
-def everything(layer: ttt.Ttt, x: Tensor, state: ttt.State) -> list[Tensor]:
-    """Outputs, the state after them, and the gradients of a weighting of all that by x, parameters and the state."""
-    x = x.detach().requires_grad_()
-    y, final = layer(x, state)
-    outputs = [y, *(t for t in states.leaves(final) if t.is_floating_point())]
-    generator = torch.Generator().manual_seed(7)
-    weights = (torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in outputs)
-    total = torch.stack([(t * w).sum() for t, w in zip(outputs, weights, strict=True)]).sum()
-    inputs = [x, *layer.parameters(), *(t for t in states.leaves(state) if t.requires_grad)]
-    gradients = torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True)
-    return [t.detach() for t in (*outputs, *gradients)]
-
-
-def plain(layer: ttt.Ttt, x: Tensor, state: ttt.State, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
-    with monkeypatch.context() as patch:
-        patch.setattr(kernels, "can_take", lambda tensor: False)
-        return everything(layer, x, state)
+make = partial(made, "ttt-mlp")
 
 
 def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
-    """Relative to each tensor's largest entry, or for those that are nothing but rounding to the largest of all."""
-    largest = max(float(b.abs().max()) for b in expected)
-    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
-        scale = max(float(b.abs().max()), 1e-4 * largest)
-        error = float((a - b).abs().max()) / scale
-        assert error <= TOLERANCE[DTYPE], f"tensor {i} of shape {tuple(b.shape)} is off by {error:.3g}"
+    assert_all_same(found, expected, TOLERANCE[DTYPE])
 
 
 @pytest.mark.parametrize("options", OPTIONS)
