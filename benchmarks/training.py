@@ -40,7 +40,7 @@ class Shape:
     batch: int
 
     def config(self) -> language.Config:
-        """GPT-2 in our settings: learned positions, biases, no dropout."""
+        """GPT-2 in our settings: learned positions, biases but for the logits, no dropout."""
         return language.Config(
             vocab=self.vocab,
             width=self.width,
@@ -49,6 +49,7 @@ class Shape:
             positions="learned",
             max_positions=self.steps,
             bias=True,
+            head_bias=False,
         )
 
     def __str__(self) -> str:
@@ -132,11 +133,11 @@ def to_plain(model: language.LanguageModel, shape: Shape) -> Plain:
 
 @torch.no_grad()
 def to_gpt2(model: language.LanguageModel) -> Any:
-    """Hugging Face's GPT-2 with our weights. Its head has no bias; ours must be zero, as it is at first."""
+    """Hugging Face's GPT-2 with our weights. Its head has no bias, nor may ours."""
     from transformers import GPT2Config, GPT2LMHeadModel  # pyright: ignore[reportMissingImports]
 
     c = model.config
-    assert not model.head.bias.any(), "expected a head whose biases are zero, as GPT-2 has none"
+    assert model.head.bias is None, "expected a head without biases, as GPT-2's"
     theirs: Any = GPT2LMHeadModel(
         GPT2Config(
             vocab_size=c.vocab,
@@ -181,11 +182,10 @@ def to_gpt2(model: language.LanguageModel) -> Any:
 
 
 def scattered(model: language.LanguageModel) -> language.LanguageModel:
-    """The model with no parameter at a value that would hide a mistake, such as zero or one; the head has no bias."""
+    """The model with no parameter at a value that would hide a mistake, such as zero or one."""
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name != "head.bias":
-                parameter.add_(torch.randn_like(parameter) * 0.02)
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.02)
     return model
 
 

@@ -22,6 +22,8 @@ KNOWN = [
     {"norm": "none", "activation": "relu"},
     {"bias": True},
     {"bias": True, "activation": "swiglu", "tie": False},
+    {"bias": True, "head_bias": False},
+    {"model": "lstm", "head_bias": False},
     {"layer": {"kv_heads": 1}},
     {"layer": {"kv_heads": 2, "head_dim": 6, "score": "dot"}},
     {"feed": False, "dropout": 0.3, "output_dropout": 0.2},

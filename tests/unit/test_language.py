@@ -208,6 +208,18 @@ def test_tied_weights_are_one_and_counted_once(model):
     assert not tied.head.weight.any()
 
 
+@pytest.mark.parametrize("model", tiny.KINDS)
+def test_a_head_may_have_no_biases(model):
+    biased, plain = built(model), built(model, head_bias=False)
+    assert plain.head.bias is None
+    assert parameters(biased) - parameters(plain) == VOCAB
+    laws.check(plain, tokens())
+    biased.load_state_dict(plain.state_dict(), strict=False)  # its biases are zero
+    x, targets = tokens(), tokens().roll(1, 1)
+    torch.testing.assert_close(plain.nll(x, targets)[0], biased.nll(x, targets)[0])
+    torch.testing.assert_close(plain.nll(x, targets, reduction="mean")[0], biased.nll(x, targets)[0].mean())
+
+
 # ------------------------------------------------------------------------------------------------ n-grams and mixtures
 
 

@@ -67,7 +67,7 @@ def test_each_step_gives_the_layers_output_and_state(name, options):
     state = state._replace(clock=torch.arange(rows, device=DEVICE))  # each row at another place
     for _ in range(6):
         x = torch.randn(rows, layer.dim, device=DEVICE)
-        expected, after = layer(x[:, None], state)
+        expected, after = layer.one_step(x[:, None], state)
         before = [tensor.clone() for tensor in states.leaves(state)]
         y, found = step(projected(layer, x), state)
         for was, now in zip(before, states.leaves(state), strict=True):
@@ -97,6 +97,30 @@ def test_a_state_laid_out_otherwise_is_copied_and_the_copy_waited_for(name, monk
     for mine, theirs in zip(states.leaves(found), states.leaves(expected), strict=True):
         assert torch.equal(mine, theirs)
     assert wanted == [False, True]
+
+
+@pytest.mark.parametrize("name", ["ttt-linear", "ttt-mlp"])
+@pytest.mark.parametrize("options", [{}, {"learn_rate": False, "out_norm": False}], ids=str)
+def test_a_layer_called_for_one_step_takes_the_kernel(name, options, monkeypatch):
+    """Where nobody asks for gradients and nothing is lowered; else the plain form, to the same numbers."""
+    from recollect.layers.kernels import step_ttt
+
+    monkeypatch.setattr(kernels, "can_launch", lambda tensor: kernels.unwatched())
+    used, own = [], step_ttt.Step.__call__
+    monkeypatch.setattr(step_ttt.Step, "__call__", lambda *args: used.append(1) or own(*args))
+    layer = made(name, {"mini_batch": 4} | options)
+    state = layer.initial_state(3)._replace(clock=torch.arange(3, device=DEVICE))
+    x = torch.randn(3, 1, layer.dim, device=DEVICE)
+    with torch.no_grad():
+        found, after = layer(x, state)
+        assert used == [1]
+        with torch.autocast(DEVICE, torch.bfloat16):
+            layer(x, state)
+    expected, then = layer(x, state)
+    assert used == [1]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for mine, theirs in zip(states.leaves(after), states.leaves(then), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_inner_models_that_no_program_could_hold_are_not_taken():

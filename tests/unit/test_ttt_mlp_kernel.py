@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from recollect.core import laws
-from recollect.layers import build, kernels, ttt
+from recollect.layers import build, kernels
 from unit import interpreter
 from unit.ttt_kernels import DEVICE, DTYPE, NARROW, everything, made, plain, used, watch
 from unit.ttt_kernels import assert_same as assert_all_same
@@ -48,7 +48,6 @@ def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     from recollect.layers.kernels import ttt_mlp
 
-    monkeypatch.setattr(ttt, "TRUSTED", True)
     return watch(ttt_mlp, monkeypatch)
 
 

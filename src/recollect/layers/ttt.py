@@ -33,8 +33,6 @@ from ..core.contract import Config as BaseConfig
 from . import kernels
 from .position import rotate
 
-TRUSTED = False  # wide heads and narrow products of TTT-mlp's kernels, which no GPU has been seen to get right yet
-
 
 @dataclass(frozen=True, kw_only=True)
 class Config(BaseConfig):
@@ -292,7 +290,7 @@ class Ttt(Cell[State]):
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         steps = x.shape[1]
         if steps == 1:
-            return self.one_step(x, state)
+            return self.one_step_fused(x, state) if self.has_step_kernel(x, state) else self.one_step(x, state)
         if self.has_kernel(state):
             return self.fused(x, state)
         batch = self.config.mini_batch or steps
@@ -339,6 +337,23 @@ class Ttt(Cell[State]):
         y, total = self.dual(state.model, state.gradient, *seen, factor)
         return self.merge(y, x), self.after(state.model, total, clock)
 
+    def has_step_kernel(self, x: Tensor, state: State) -> bool:
+        """Whether one kernel makes what is between the products of a step: it has no way back, and lowers nothing."""
+        lowered = torch.is_autocast_enabled(x.device.type) or x.dtype != self.q.weight.dtype
+        if torch.is_grad_enabled() or lowered or not kernels.can_launch(state.clock):
+            return False
+        from .kernels import step_ttt
+
+        return state.model.weights[0].dtype == torch.float32 and step_ttt.takes(self)
+
+    def one_step_fused(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        from .kernels import step_ttt
+
+        parts = [self.q(x), self.k(x), self.v(x)] + ([self.rate(x)] if self.config.learn_rate else [])
+        y, after = step_ttt.Step(self)(torch.cat(parts, dim=-1)[:, 0], state)
+        y = y[:, None]
+        return self.out(self.out_norm(y) if self.config.out_norm else y), after
+
     def after(self, model: Model, gathered: Model, clock: Tensor) -> State:
         """As `settle`; where the host can look at clocks, W is left alone when no row is at a boundary."""
         on_host = clock.device.type == "cpu" and not torch.compiler.is_compiling()
@@ -358,8 +373,6 @@ class Ttt(Cell[State]):
             return False
         if not hidden:
             return size <= 128 and places <= 64
-        if not TRUSTED and state.clock.is_cuda and (size > 32 or torch.is_autocast_enabled("cuda")):
-            return False
         fits = size <= 64 and places <= (64 if size <= 16 else 32)
         return fits and len(hidden) == 1 and hidden[0] <= 4 * size
 

@@ -2,7 +2,7 @@
 
 STATE   that of its layers
 UPDATE  theirs
-READ    logits = W·(norm of the top layer's output) + b, W tied to the embedding or not
+READ    logits = W·(norm of the top layer's output) + b, W tied to the embedding or not, b there or not
 
 `model` names the layer by its place in history. Plain models are stacks, as in the classic papers; residual
 ones put each layer, and a feed-forward network after it, around a shortcut.
@@ -26,12 +26,14 @@ __all__ = ["KINDS", "Config", "LanguageModel", "width_for"]
 class Config(BodyConfig):
     """`embed` is the width of the embedding (default: width); where it differs, a plain stack begins and ends there.
 
-    `tie` uses the embedding as the output's weights too; `word_dropout` leaves whole tokens of the embedding out.
+    `tie` uses the embedding as the output's weights too; `head_bias` lets each token have a bias of its own there;
+    `word_dropout` leaves whole tokens of the embedding out.
     """
 
     vocab: int
     embed: int | None = None
     tie: bool = True
+    head_bias: bool = True
     word_dropout: float = 0.0
 
     def build(self) -> "LanguageModel":
@@ -63,14 +65,15 @@ class LanguageModel(Layer[tuple]):
             )
         self.dim, self.width = 1, config.vocab
         self.embedding = nn.Embedding(config.vocab, embed)
-        self.head = nn.Linear(self.body.width, config.vocab)
+        self.head = nn.Linear(self.body.width, config.vocab, bias=config.head_bias)
         self.start()
 
     def start(self) -> None:
         """Initial weights: small normal ones in residual models (GPT-2's), torch's own in recurrent stacks."""
         scale = 0.02 if self.config.residual else self.body.width**-0.5
         nn.init.normal_(self.embedding.weight, std=scale)
-        nn.init.zeros_(self.head.bias)
+        if self.config.head_bias:
+            nn.init.zeros_(self.head.bias)
         if self.config.tie:
             self.head.weight = self.embedding.weight
         initialise(self.body, self.config)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from ...core import state as states
 from .. import kernels
+from .drive import coarsely, is_coarse, project
 from .gates import Gates
 
 LEAST = 8  # steps that are worth a kernel for all of them
@@ -32,7 +32,7 @@ def over(inputs: Sequence[Tensor], weights: Sequence[Any], before: Sequence[S], 
     with torch.autocast(inputs[0].device.type, enabled=False):
         own: list[Any] = [[None if w is None else w.to(dtype) for w in way] for way in weights]
         drives = [
-            linear(x.to(dtype).transpose(0, 1), W, b) for x, (W, _, b, _) in zip(inputs, own, strict=True)
+            project(x.to(dtype).transpose(0, 1), W, b) for x, (W, _, b, _) in zip(inputs, own, strict=True)
         ]  # T B G
         U, d = torch.stack([w[1] for w in own]), None if own[0][3] is None else torch.stack([w[3] for w in own])
         h, *c = (torch.stack(parts).to(dtype) for parts in zip(*before, strict=True))
@@ -153,7 +153,7 @@ class Loop(torch.autograd.Function):
     def forward(ctx: Any, steps: Any, drive: Any, U: Any, d: Any, h: Any, c: Any):
         found = steps.forth(drive, U, d, h, c, keep=True)
         ctx.set_materialize_grads(False)
-        ctx.steps, ctx.biased = steps, d is not None
+        ctx.steps, ctx.biased, ctx.coarse = steps, d is not None, is_coarse(U)
         ctx.save_for_backward(U, c, found.hidden, found.cells, *found.kept)
         return found.hidden[1:], found.cells
 
@@ -166,6 +166,7 @@ class Loop(torch.autograd.Function):
         U, c, hidden, cells, *kept = ctx.saved_tensors
         with torch.autocast(U.device.type, enabled=False):  # the precision is that of the way forth
             by_drive, by_asked, by_h, by_c = ctx.steps.back(U, c, Found(hidden, cells, kept), *outer)
-            by_U = by_asked.permute(1, 3, 0, 2).flatten(2) @ hidden[:-1].transpose(0, 1).flatten(1, 2)
+            with coarsely(ctx.coarse):
+                by_U = by_asked.permute(1, 3, 0, 2).flatten(2) @ hidden[:-1].transpose(0, 1).flatten(1, 2)
         by_d = by_asked.sum(dim=(0, 2)) if ctx.biased else None
         return None, by_drive, by_U, by_d, by_h, by_c

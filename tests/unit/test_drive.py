@@ -1,0 +1,71 @@
+"""What gates get from x: a product as coarse as cuDNN's, and no setting of torch's left changed."""
+
+import pytest
+import torch
+
+from recollect.layers.kernels import drive
+from unit.oracles import assert_all_close, gradients, inputs
+
+matmul = torch.backends.cuda.matmul
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    monkeypatch.setattr(drive, "is_coarse", lambda x: True)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_values_and_gradients_are_those_of_a_linear_layer(shape, bias, coarse):
+    x, W, b = inputs(*shape), inputs(5, 4), inputs(5) if bias else None
+    wanted = [tensor for tensor in (x, W, b) if tensor is not None]
+    expected, found = torch.nn.functional.linear(x, W, b), drive.project(x, W, b)
+    assert_all_close([found, *gradients([found], wanted)], [expected, *gradients([expected], wanted)], str(shape))
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_only_what_is_wanted_has_a_gradient(which, coarse):
+    given = [inputs(3, 4), inputs(5, 4), inputs(5)]
+    given = [tensor.detach().requires_grad_(at == which) for at, tensor in enumerate(given)]
+    drive.project(*given).sum().backward()
+    assert [tensor.grad is not None for tensor in given] == [at == which for at in range(3)]
+
+
+def test_the_setting_is_put_back_also_after_an_error():
+    before = matmul.fp32_precision
+    with drive.coarsely(True):
+        assert matmul.fp32_precision == "tf32"
+    assert matmul.fp32_precision == before
+    with pytest.raises(KeyError), drive.coarsely(True):
+        raise KeyError
+    assert matmul.fp32_precision == before
+    with drive.coarsely(False):
+        assert matmul.fp32_precision == before
+
+
+def test_a_way_back_under_autocast_is_that_of_the_way_forth(coarse):
+    x, W = torch.randn(6, 8, requires_grad=True), torch.randn(5, 8, requires_grad=True)
+    y = drive.project(x, W, None)
+    expected = torch.autograd.grad(y.sum(), [x, W], retain_graph=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = torch.autograd.grad(y.sum(), [x, W])
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))
+
+
+@on_a_gpu
+@pytest.mark.parametrize("allowed", [True, False])
+def test_on_a_gpu_it_is_as_coarse_as_cudnn_may_be_both_ways(allowed):
+    rnn = torch.backends.cudnn.rnn
+    before, rnn.fp32_precision = rnn.fp32_precision, "tf32" if allowed else "ieee"
+    try:
+        x, W = (torch.randn(500, 500, device="cuda", requires_grad=True) for _ in range(2))
+        y = drive.project(x, W, None)
+    finally:
+        rnn.fp32_precision = before
+    slope = torch.randn_like(y)
+    found = [y, *torch.autograd.grad(y, [x, W], slope)]
+    wide = [x.double() @ W.double().T, slope.double() @ W.double(), slope.double().T @ x.double()]
+    for mine, exact in zip(found, wide, strict=True):
+        off = float((mine - exact).abs().max() / exact.abs().max())
+        assert (1e-5 < off < 1e-2) if allowed else off < 1e-5
