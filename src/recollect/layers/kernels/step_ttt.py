@@ -12,6 +12,7 @@ from .step import overlapping, power
 from .step_ttt_kernels import train_linear, train_mlp
 
 LARGEST = 64 * 256  # numbers of one matrix of the inner model that a program holds
+MLP_WARPS = 8
 
 
 def takes(layer: Ttt) -> bool:
@@ -58,7 +59,7 @@ class Step:
         }
         if inner > 1:
             hidden = config.widths()[1]
-            constants |= {"HIDDEN": hidden, "WIDE": power(hidden), "num_warps": 8}
+            constants |= {"HIDDEN": hidden, "WIDE": power(hidden), "num_warps": MLP_WARPS}
         else:
             constants |= {"num_warps": 8 if self.size > 32 else 4}
         kernel: Any = train_mlp if inner > 1 else train_linear
