@@ -88,7 +88,7 @@ def test_a_product_of_normed_rows_is_that_of_float64(batch, size, count, kind):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(("batch", "size"), [(1, 768), (3, 512), (8, 768), (20, 512)])
+@pytest.mark.parametrize(("batch", "size"), [(1, 768), (3, 512), (8, 768), (20, 512), (40, 768), (64, 1100)])
 def test_narrow_numbers_are_summed_in_float32(batch, size, dtype):
     if dtype == torch.bfloat16 and batch > step.SUMMED and DEVICE == "cpu":
         pytest.skip("the interpreter has no product of bfloat16")
@@ -138,6 +138,18 @@ def test_without_triton_a_wide_head_is_a_product_of_torch(kind):
     x, given = random(5, 12), parameters(12, step.MANY + 1, torch.float32)
     y = step.norm_linear(x, eps=1e-3, activation="relu", kind=kind, **given)
     assert_close(y, expected_linear(x, eps=1e-3, activation="relu", kind=kind, **given), torch.float32)
+
+
+def test_without_triton_many_rows_are_products_of_torch():
+    torch.manual_seed(7)
+    x, given = random(step.MOST + 1, 12), parameters(12, 10, torch.float32)
+    y = step.norm_linear(x, eps=1e-3, activation="gelu", **given)
+    assert_close(y, expected_linear(x, eps=1e-3, kind="layer", activation="gelu", **given), torch.float32)
+    weight, bias, residual = random(10, 12), random(10), random(len(x), 10)
+    for own in (bias, None):
+        y = step.linear_add(x, weight, own, residual)
+        expected = residual.double() + x.double() @ weight.double().T + (0 if own is None else own.double())
+        assert_close(y, expected, torch.float32)
 
 
 def turn(x: Tensor, position: int) -> Tensor:
@@ -272,11 +284,12 @@ def test_five_kernels_are_one_step_of_a_transformer_block(batch, options):
 @pytest.mark.parametrize("size", [8, 64, 100, 512, 768, 3072, 4096])
 def test_without_triton_a_launch_is_found_for_every_shape(size, item):
     for count in (1, 768, 50_304):
-        for launch in (step.for_sum(count, size, item), step.for_dot(64, size, item)):
+        for batch in (1, 5, 32, 33, 64):
+            launch = step.for_sum(count, size, item) if batch == 1 else step.for_dot(batch, count, size, item)
             numbers = [number for number in launch.values() if number]
             assert all(number == step.power(number) for number in numbers)
             kept = launch["rows"] * size * item / (launch["warps"] * 32)
-            assert kept <= 256  # bytes of W that a thread holds: a quarter of its registers
+            assert kept <= (768 if batch > 32 else 256)  # bytes of W that a thread holds, of the 1,024 it may have
 
 
 @pytest.mark.skipif(kernels.interpreted(), reason="the interpreter makes them usable")

@@ -69,13 +69,19 @@ def test_each_step_gives_the_layers_output_and_state(name, options):
         x = torch.randn(rows, layer.dim, device=DEVICE)
         expected, after = layer.one_step(x[:, None], state)
         before = [tensor.clone() for tensor in states.leaves(state)]
-        y, found = step(projected(layer, x), state)
+        raw, found = step(projected(layer, x), state)
         for was, now in zip(before, states.leaves(state), strict=True):
             assert torch.equal(was, now), "the state was written"
-        y = layer.out(layer.out_norm(y) if layer.config.out_norm else y)
+        y = layer.out(layer.out_norm(raw) if layer.config.out_norm else raw)
         torch.testing.assert_close(y, expected[:, 0], rtol=1e-4, atol=1e-5)
         for mine, theirs in zip(states.leaves(found), states.leaves(after), strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+        copied = states.map(torch.clone, state)
+        again, there = step(projected(layer, x), copied, in_place=True)
+        for mine, theirs in zip([again, *states.leaves(there)], [raw, *states.leaves(found)], strict=True):
+            assert torch.equal(mine, theirs)
+        places = [tensor.data_ptr() for tensor in states.leaves(copied)]
+        assert [tensor.data_ptr() for tensor in states.leaves(there)][:-1] == places[:-1], "all but the clock"
         state = after
 
 

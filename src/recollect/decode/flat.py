@@ -28,7 +28,7 @@ from .flat_ttt import Trains
 class Flat:
     """A model's step: `start`, then a call for each token, and `finish()` gives the state back.
 
-    Keys and values are written into the state that it was started with.
+    Keys and values are written into the state that it was started with, and on a GPU the inner models of TTT.
     """
 
     def __init__(self, model: LanguageModel, parts: dict[int, Any], top: norm.Norm | None, packing: str | None) -> None:

@@ -41,7 +41,7 @@ class Trains:
         if self.kernel is None or way is PLAIN:
             y = self.dual(seen).to(x.dtype)
         else:
-            y, self.own = self.kernel(seen, self.own)
+            y, self.own = self.kernel(seen, self.own, in_place=True)
         return self.outward(way, y).add_(x)
 
     def dual(self, seen: Tensor) -> Tensor:

@@ -20,7 +20,8 @@ def project(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
 
 def is_coarse(x: Tensor) -> bool:
     """Whether cuDNN would multiply such numbers in TF32."""
-    return x.is_cuda and x.dtype == torch.float32 and torch.backends.cudnn.rnn.fp32_precision == "tf32"
+    allowed: Any = torch.backends.cudnn.rnn
+    return x.is_cuda and x.dtype == torch.float32 and allowed.fp32_precision == "tf32"
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """The kernels of one step of test-time training: the inner model sees k and v, and is read at q.
 
-A program is one row and one head, and holds the inner model and the gradient gathered for it. Nothing is written where
-it was read, so a state may be used again. OVERLAP is that of step_linear.py: the inner model is read before the wait,
-clock and projections after it.
+A program is one row and one head, and holds the inner model and the gradient gathered for it. What it writes may lie
+where it was read: all of its threads have read before one of them writes. OVERLAP is that of step_linear.py: the inner
+model is read before the wait, clock and projections after it.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false, reportOperatorIssue=false
 # pyright: reportPossiblyUnboundVariable=false
@@ -114,6 +114,7 @@ def now(clock_at, factors_at, PLACES: tl.constexpr, STEPS: tl.constexpr):
 @triton.jit
 def settle(model_to, gathered_to, cells, there, model, gathered, factor, ends):
     """Leave a part of the model and its gradient as they are after this step."""
+    tl.debug_barrier()
     tl.store(model_to + cells, tl.where(ends, model - factor * gathered, model), mask=there)
     tl.store(gathered_to + cells, tl.where(ends, 0, gathered), mask=there)
 
