@@ -35,7 +35,7 @@ SUMMED = 4  # up to so many rows a product is multiplied and summed, beyond it t
 MOST = 64  # beyond so many rows of x a product is left to a library,
 MANY = 8192  # for more than SUMMED of them also one with more rows of W than this
 LINE = 512  # bytes that a warp loads at once, 16 a thread
-BUSY = 264  # programs: two for each multiprocessor of an H200
+FEW, BUSY = 66, 264  # programs: for every second multiprocessor of an H200 one, and two for each
 
 
 class Launch(TypedDict, total=False):
@@ -135,8 +135,9 @@ def attend_step(
                 f"expected an even head width and tables of {slots} positions, found {size} and {len(rotary[0])}"
             )
     width = power(size)
-    block = block or max(16, 16_384 // (width * keys.element_size()))
-    span = span or (block if programs < BUSY else 4 * block)
+    few, busy = programs < FEW, programs >= BUSY
+    block = block or max(16, (8_192 if busy else 16_384) // (width * keys.element_size()))
+    span = span or (block if few else 8 * block if busy else 4 * block)
     if span % block:
         raise ValueError(f"expected a span that is a multiple of the block, found {span} and {block}")
     spans = -(-slots // span)
@@ -158,7 +159,7 @@ def attend_step(
             SPAN=span,
             BLOCK=block,
             ROTARY=angles,
-            num_warps=warps or (8 if programs < BUSY else 4),
+            num_warps=warps or (8 if few else 2 if busy else 4),
             **overlapping(qkv.device, overlap),
         )
     return y
@@ -259,12 +260,12 @@ def for_dot(batch: int, count: int, size: int, item: int) -> dict[str, int]:
     """
     if batch > 32 and item == 2:
         return for_many(count, size)
-    warps = 8 if size <= 1024 else 16
+    warps = 16 if size > 1024 else 4 if item == 2 else 8
     rows = 8 if size > 1024 and batch <= 16 else 16
     while rows > 1 and rows * size * item > warps * 32 * 4 * 64:
         rows //= 2
     block = min(max(16, power(size)), 256 if size <= 1024 else 1024)
-    registers = 1024 // warps if item == 2 and (warps == 8 or rows == 8) else 0  # 0: as many as it takes
+    registers = 1024 // warps if item == 2 and size > 1024 and rows == 8 else 0  # 0: as many as it takes
     tall = 16 if batch <= 16 or item == 4 else 32
     return {"rows": rows, "block": block, "warps": warps, "tall": tall, "registers": registers}
 
