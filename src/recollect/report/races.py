@@ -36,12 +36,18 @@ def page(results: Path) -> str:
     for folder in folders(results):
         about, rows = race.load(folder)
         for number, heat in enumerate(race.heats(about, rows)):
-            parts += [f"## {heat.title}\n", heat.heat["question"] + "\n", heat.told() + "\n"]
+            parts += [f"## {heading(heat)}\n", heat.heat["question"] + "\n", heat.told() + "\n"]
             parts += [f"![{heat.title}]({picture(folder)})\n"] if not number else []
             parts.append(table(heat))
             parts += [f"- {note}" for note in heat.heat["notes"]]
             parts.append(f"\n`{about['command']}` on {machine(rows)}; rows in `results/{folder.name}`.\n")
     return "\n".join(parts)
+
+
+def heading(heat: Heat) -> str:
+    """The title, with the size of the models where one is set, since a heat may have been run at several."""
+    params = heat.heat["terms"]["params"]
+    return heat.title + (f" ({numbers.count(params)} parameters)".replace(numbers.BLANK, " ") if params else "")
 
 
 def machine(rows: list[dict[str, Any]]) -> str:

@@ -204,9 +204,13 @@ def memories(found: list[Row]) -> str:
 
     def test(row: Row) -> str:
         found = re.search(r"rows with ([^,;]+)", row["metric"]["rule"])
-        return found[1] if found else row["task"]
+        return (found[1] if found else row["task"]) + (", trained on all up to it" if "vary True" in row["data"] else "")
 
-    for _, group in grouped(found, lambda row: row["model"] + test(row)).items():
+    def dial(group: list[Row]) -> int:
+        return int(next(iter(re.findall(r"\d+", test(group[0]))), 0))
+
+    groups = grouped(found, lambda row: row["model"] + test(row)).values()
+    for group in sorted(groups, key=lambda group: (dial(group), statistics.mean(_values(group)))):
         first = group[0]
         cells = [f"`{first['model']}`", test(first), str(len(group))]
         cells.append(spread([row["accuracy"] for row in group], percent))
