@@ -336,6 +336,23 @@ def test_a_dot_has_its_range_its_seeds_and_the_baselines():
     assert {"chance", "most frequent"} <= {one.text for one in tree.iter("text")}
 
 
+def test_a_baseline_far_from_all_results_is_told_and_not_drawn():
+    about = made.heat()
+    about["metric"] = about["metric"] | {"name": "nats_per_token", "better": "lower", "unit": ""}
+    about["learning"] = about["metric"]
+    rows = made.recall_rows(("rnn", "lstm"))
+    for row, value in zip(rows, (1.5, 1.6, 1.7, 2.0, 2.1, 2.2), strict=True):
+        row["metric"] = row["metric"] | {"name": "nats_per_token", "value": value}
+        row["baselines"] = {"bigram": 2.6, "unigram": 3.3, "uniform": 4.2}
+    heat = race.heats(made.race(about), rows)[0]
+    near, far = heat.guesses_near()
+    assert [name for name, _ in near] == ["bigram"]
+    assert [name for name, _ in far] == ["unigram", "uniform"]
+    tree = svg(chart.inline(heat.dots(), page.FULL, heat.keys))
+    assert len(of(tree, "level")) == 1
+    assert "beyond this picture: unigram 3.3" in heat._dots_note()
+
+
 @pytest.mark.parametrize("ending", ["svg", *(pytest.param(name, marks=pytest.mark.slow) for name in ("png", "pdf"))])
 def test_every_kind_of_chart_becomes_a_file(tmp_path, ending):
     for result in made.claims():

@@ -165,15 +165,33 @@ class Heat:
             "y": "",
             "kind": "dots",
             "lines": lines,
-            "levels": [(name, self.metric.factor * value) for name, value in self.baselines],
+            "levels": [(name, self.metric.factor * value) for name, value in self.guesses_near()[0]],
         }
+
+    def guesses_near(self) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+        """The guesses that stand near the results, and those so far off that results would crowd beside them.
+
+        All shares are near: their axis has two ends.
+        """
+        values = [value for entry in self.ranked for value in entry.values]
+        reach = max(values) - min(values) if values and self.metric.unit != "%" else 0.0
+        parts: tuple[list[tuple[str, float]], list[tuple[str, float]]] = [], []
+        for name, value in self.baselines:
+            far = reach > 0 and not min(values) - reach <= value <= max(values) + reach
+            parts[far].append((name, value))
+        return parts
 
     def _dots_note(self) -> str:
         if self.seeds() == "one seed":
             what = "Mark: the result of the one seed."
         else:
             what = f"Large mark: mean over {self.seeds()}; small dots: each seed; line: from least to greatest."
-        return f"{what} {self.once(explain.BASELINE) if self.baselines else ''}"
+        near, far = self.guesses_near()
+        said = self.once(explain.BASELINE) if near else ""
+        if far:
+            beyond = ", ".join(f"{escape(name)} {self.metric.value(value)}" for name, value in far)
+            said += f" Without a network, and beyond this picture: {beyond}."
+        return f"{what} {said}"
 
     def table(self) -> str:
         spread = any(len(entry.rows) > 1 for entry in self.ranked)
