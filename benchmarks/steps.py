@@ -34,10 +34,10 @@ def one(title: str, device: str, name: str, batch: int, width: int) -> Row:
         layer = recollect.build(name, dim=width, **HEADS.get(name, {})).to(device).eval()
         seen = SEEN if name == "attention" else OTHERS
         _, state = layer(torch.randn(batch, seen, width, device=device), layer.initial_state(batch, capacity=seen + 1))
-        state = states.map(Tensor.contiguous, state)
         x = torch.randn(batch, 1, width, device=device)
         peers = PLAIN[name](layer, x, state)
-        runtimes, absent = in_onnx(layer, x, state) if device == "cpu" else ({}, {})
+        laid = states.map(Tensor.contiguous, state)  # as other runtimes take it
+        runtimes, absent = in_onnx(layer, x, laid) if device == "cpu" else ({}, {})
 
     def ours() -> Any:
         return layer(x, state)

@@ -596,6 +596,22 @@ def test_a_step_of_rows_at_different_places_equals_its_definition(
     assert_all_close(found, after, "state")
 
 
+@pytest.mark.parametrize("options", [{}, {"positions": "rotary"}, {"kv_heads": 1}, {"project": False}], ids=str)
+def test_a_step_of_level_rows_reads_no_slot_beyond_its_own(options: dict[str, Any]) -> None:
+    layer = build("attention", dim=4, heads=2, **options).double().eval()
+    x = torch.randn(3, 6, 4).double()
+    with torch.no_grad():
+        _, state = layer(x[:, :5], layer.initial_state(3, capacity=9))
+        expected, after = layer.unroll(x[:, 5:], states.map(Tensor.clone, state))
+        for slots in state[:2]:
+            assert slots.transpose(1, 2).is_contiguous()
+            slots[:, 6:] = math.nan
+        y, found = layer(x[:, 5:], state)
+    assert_close(y, expected)
+    assert_all_close([part[:, :6] for part in found[:2]], [part[:, :6] for part in after[:2]], "state")
+    assert torch.equal(found.clock, after.clock)
+
+
 @pytest.mark.parametrize("window", [None, 9])
 @pytest.mark.parametrize("chunks", [[7], [6, 1], [4, 3], [1] * 7])
 def test_a_full_buffer_says_so(chunks: list[int], window: int | None) -> None:

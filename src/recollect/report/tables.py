@@ -204,7 +204,8 @@ def memories(found: list[Row]) -> str:
 
     def test(row: Row) -> str:
         found = re.search(r"rows with ([^,;]+)", row["metric"]["rule"])
-        return (found[1] if found else row["task"]) + (", trained on all up to it" if "vary True" in row["data"] else "")
+        varied = ", trained on all up to it" if "vary True" in row["data"] else ""
+        return (found[1] if found else row["task"]) + varied
 
     def dial(group: list[Row]) -> int:
         return int(next(iter(re.findall(r"\d+", test(group[0]))), 0))
