@@ -30,7 +30,7 @@ from torch.utils.checkpoint import checkpoint
 from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Memory
 from ..core.contract import Config as BaseConfig
-from . import kernels
+from .kernels import ttt_forms
 from .position import rotate
 
 
@@ -273,7 +273,10 @@ class Ttt(Cell[State]):
 
     def merge(self, y: Tensor, x: Tensor) -> Tensor:
         """B H T d → B T W."""
-        y = rearrange(y, "b h t d -> b t (h d)").to(x.dtype)
+        return self.project(rearrange(y, "b h t d -> b t (h d)").to(x.dtype))
+
+    def project(self, y: Tensor) -> Tensor:
+        """The output of all heads side by side: B T (H d) → B T W."""
         return self.out(self.out_norm(y) if self.config.out_norm else y)
 
     def factors(self, device: torch.device) -> Tensor:
@@ -290,9 +293,9 @@ class Ttt(Cell[State]):
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         steps = x.shape[1]
         if steps == 1:
-            return self.one_step_fused(x, state) if self.has_step_kernel(x, state) else self.one_step(x, state)
-        if self.has_kernel(state):
-            return self.fused(x, state)
+            return ttt_forms.step(self, x, state) if ttt_forms.takes_step(self, x, state) else self.one_step(x, state)
+        if ttt_forms.takes_chunk(self, state):
+            return ttt_forms.chunk(self, x, state)
         batch = self.config.mini_batch or steps
         offset = state.clock % batch if self.config.mini_batch else torch.zeros_like(state.clock)
         count = 1 if self.config.mini_batch is None else -(-(steps + self.spare(offset)) // batch)
@@ -337,23 +340,6 @@ class Ttt(Cell[State]):
         y, total = self.dual(state.model, state.gradient, *seen, factor)
         return self.merge(y, x), self.after(state.model, total, clock)
 
-    def has_step_kernel(self, x: Tensor, state: State) -> bool:
-        """Whether one kernel makes what is between the products of a step: it has no way back, and lowers nothing."""
-        lowered = torch.is_autocast_enabled(x.device.type) or x.dtype != self.q.weight.dtype
-        if torch.is_grad_enabled() or lowered or not kernels.can_launch(state.clock):
-            return False
-        from .kernels import step_ttt
-
-        return state.model.weights[0].dtype == torch.float32 and step_ttt.takes(self)
-
-    def one_step_fused(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        from .kernels import step_ttt
-
-        parts = [self.q(x), self.k(x), self.v(x)] + ([self.rate(x)] if self.config.learn_rate else [])
-        y, after = step_ttt.Step(self)(torch.cat(parts, dim=-1)[:, 0], state)
-        y = y[:, None]
-        return self.out(self.out_norm(y) if self.config.out_norm else y), after
-
     def after(self, model: Model, gathered: Model, clock: Tensor) -> State:
         """As `settle`; where the host can look at clocks, W is left alone when no row is at a boundary."""
         on_host = clock.device.type == "cpu" and not torch.compiler.is_compiling()
@@ -366,34 +352,6 @@ class Ttt(Cell[State]):
         if offset.device.type == "cpu" and not torch.compiler.is_compiling():
             return int(offset.max())
         return (self.config.mini_batch or 1) - 1
-
-    def has_kernel(self, state: State) -> bool:
-        places, (size, *hidden, _) = self.config.mini_batch, self.config.widths()
-        if places is None or not kernels.can_take(state.model.weights[0]):
-            return False
-        if not hidden:
-            return size <= 128 and places <= 64
-        fits = size <= 64 and places <= (64 if size <= 16 else 32)
-        return fits and len(hidden) == 1 and hidden[0] <= 4 * size
-
-    def fused(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """What `forward` does, in a few kernels for the whole chunk."""
-        from .kernels import ttt_linear, ttt_mlp
-
-        clock = state.clock[:, None] + torch.arange(x.shape[1], device=x.device)
-        place = clock % (self.config.mini_batch or 1)
-        q = self.query(x, state, place, widen=False)  # the kernels widen what they read
-        steps = q, *self.see(x, state, place, widen=False), place[:, 0], self.factors(x.device)
-        norm = (self.norm_weight, self.norm_bias) if self.config.norm else None
-        if len(state.model.weights) == 1:
-            inner = ttt_linear.Inner(*(part for model in state[:2] for (part,) in model))
-            y, inner = ttt_linear.run(*steps, inner, norm, self.config.bias)
-            model = Model((inner.weight,), (inner.bias,)), Model((inner.gathered,), (inner.gathered_bias,))
-        else:
-            inner, gathered = (ttt_mlp.Inner(*weights, *biases) for weights, biases in state[:2])
-            y, inner, gathered = ttt_mlp.run(*steps, inner, gathered, norm, self.config.bias)
-            model = Model(inner[:2], inner[2:]), Model(gathered[:2], gathered[2:])
-        return self.merge(y, x), State(*model, state.clock + x.shape[1])
 
     def mini_batch(
         self,
