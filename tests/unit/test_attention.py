@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
-from recollect.core import laws
+from recollect.core import laws, ragged
 from recollect.core import state as states
 from recollect.core.contract import ContractError
 from recollect.layers import attention, build, build_encoder, position
@@ -610,6 +610,42 @@ def test_a_step_of_level_rows_reads_no_slot_beyond_its_own(options: dict[str, An
     assert_close(y, expected)
     assert_all_close([part[:, :6] for part in found[:2]], [part[:, :6] for part in after[:2]], "state")
     assert torch.equal(found.clock, after.clock)
+
+
+def test_a_buffer_made_without_gradients_may_be_used_with_them() -> None:
+    layer = build("attention", dim=8, heads=2).double()
+    with torch.no_grad():
+        state = layer.initial_state(2, capacity=4)
+    y, _ = layer(torch.randn(2, 1, 8).double(), state)
+    y.sum().backward()
+    assert layer.heads.v.weight.grad is not None
+
+
+@pytest.mark.parametrize("capacity", [None, 4])
+def test_a_batch_of_no_rows_steps_to_nothing(capacity: int | None) -> None:
+    layer = build("attention", dim=8, heads=2)
+    y, _ = layer(torch.randn(0, 1, 8), layer.initial_state(0, capacity=capacity))
+    assert y.shape == (0, 1, 8)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_a_traced_step_does_not_remember_its_slot() -> None:
+    layer = build("attention", dim=8, heads=2).double().eval().requires_grad_(False)
+    x = torch.randn(2, 5, 8).double()
+    with torch.no_grad():
+        (_, third), (_, fourth) = (layer(x[:, :n], layer.initial_state(2, capacity=6)) for n in (3, 4))
+        clones = [states.map(Tensor.clone, state) for state in (third, fourth)]
+        traced = torch.jit.trace(
+            lambda x, *s: layer(x, attention.Buffer(*s))[0], (x[:, 3:4], *clones[0]), check_trace=False
+        )
+        assert_close(traced(x[:, 4:], *clones[1]), layer(x[:, 4:], fourth)[0])
+
+
+def test_rows_of_unequal_length_leave_a_buffer_as_it_lies() -> None:
+    layer = build("attention", dim=8, heads=2).eval()
+    with torch.no_grad():
+        _, state = ragged.run(layer, torch.randn(2, 4, 8), torch.tensor([4, 2]), layer.initial_state(2, capacity=6))
+    assert all(slots.transpose(1, 2).is_contiguous() for slots in state[:2])
 
 
 @pytest.mark.parametrize("window", [None, 9])

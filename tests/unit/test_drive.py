@@ -44,6 +44,27 @@ def test_the_setting_is_put_back_also_after_an_error():
         assert matmul.fp32_precision == before
 
 
+def test_of_several_threads_the_last_puts_the_setting_back():
+    before, (first, second) = matmul.fp32_precision, (drive.coarsely(True) for _ in range(2))
+    with first:
+        second.__enter__()
+    assert matmul.fp32_precision == "tf32"
+    second.__exit__(None, None, None)
+    assert matmul.fp32_precision == before
+
+
+def test_a_setting_that_follows_another_goes_on_following():
+    own = torch.backends.fp32_precision
+    try:
+        torch.backends.fp32_precision = "tf32"
+        with drive.coarsely(True):
+            pass
+        torch.backends.fp32_precision = "ieee"
+        assert matmul.fp32_precision == "ieee"
+    finally:
+        torch.backends.fp32_precision = own
+
+
 def test_a_way_back_under_autocast_is_that_of_the_way_forth(coarse):
     x, W = torch.randn(6, 8, requires_grad=True), torch.randn(5, 8, requires_grad=True)
     y = drive.project(x, W, None)

@@ -351,6 +351,11 @@ def test_a_baseline_far_from_all_results_is_told_and_not_drawn():
     tree = svg(chart.inline(heat.dots(), page.FULL, heat.keys))
     assert len(of(tree, "level")) == 1
     assert "beyond this picture: unigram 3.3" in heat._dots_note()
+    for row in rows:
+        row["metric"]["value"] = 1.5
+    near, far = race.heats(made.race(about), rows)[0].guesses_near()
+    assert not near, "also where all results are the same"
+    assert len(far) == 3
 
 
 @pytest.mark.parametrize("ending", ["svg", *(pytest.param(name, marks=pytest.mark.slow) for name in ("png", "pdf"))])

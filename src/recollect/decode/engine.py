@@ -128,7 +128,8 @@ class Engine:
     def state(self) -> Any:
         """An empty state with room, each of its tensors in storage of its own."""
         made = self.model.initial_state(self.rows, capacity=max(self.room, WARM_UPS + 1))
-        return states.map(lambda tensor: tensor.clone(memory_format=torch.contiguous_format), made)
+        laid = torch.preserve_format if self.device.type == "cpu" else torch.contiguous_format
+        return states.map(lambda tensor: tensor.clone(memory_format=laid), made)
 
     def check(self, longest: int, length: int) -> None:
         """Learned positions end somewhere: a GPU that reads beyond would only say that something went wrong."""

@@ -100,11 +100,18 @@ class Attention(Cell[State | Buffer]):
         like = self.like(like)
         shape = (batch, slots, self.config.groups, self.config.size)
         clock = torch.zeros(batch, dtype=torch.int64, device=like.device)
-        if capacity is not None and like.device.type == "cpu":  # a head's slots side by side, as SDPA reads them there
-            keys, values = (like.new_zeros([shape[i] for i in (0, 2, 1, 3)]).transpose(1, 2) for _ in range(2))
-            return Buffer(keys, values, clock)
-        kind = State if capacity is None else Buffer
-        return kind(like.new_zeros(shape), like.new_zeros(shape), clock)
+        if capacity is None or like.device.type != "cpu":
+            kind = State if capacity is None else Buffer
+            return kind(like.new_zeros(shape), like.new_zeros(shape), clock)
+        _, _, groups, size = shape
+        strides = (
+            slots * groups * size,
+            size,
+            slots * size,
+            1,
+        )  # a head's slots side by side, as SDPA reads them there
+        keys, values = (like.new_empty_strided(shape, strides).zero_() for _ in range(2))
+        return Buffer(keys, values, clock)
 
     def update(self, state: State | Buffer, x: Tensor) -> State | Buffer:
         return self.append(state, *self.keys_and_values(x[:, None], state.clock[:, None]))
@@ -156,8 +163,9 @@ class Attention(Cell[State | Buffer]):
         """The slot that all rows write to next, where there is one and the host can see it: then none needs a mask."""
         if state.clock.device.type != "cpu" or not kernels.unwatched():
             return None
-        first, *others = state.clock.tolist()
-        return first if first < state.keys.shape[1] and all(clock == first for clock in others) else None
+        clocks = set(state.clock.tolist())
+        at = clocks.pop() if len(clocks) == 1 else None
+        return None if at is None or at >= state.keys.shape[1] else at
 
     def plainly_causal(self, steps: int) -> bool:
         """Whether a fresh chunk needs no mask but the kernel's own."""
@@ -171,7 +179,8 @@ class Attention(Cell[State | Buffer]):
         y, after = self(x, state)
         clock = state.clock + lengths
         empty = (torch.arange(after.keys.shape[1], device=x.device) >= clock[:, None])[..., None, None]
-        return y, type(after)(after.keys.masked_fill(empty, 0), after.values.masked_fill(empty, 0), clock)
+        keys, values = (slots.clone().masked_fill_(empty, 0) for slots in after[:2])  # a copy lies as its original
+        return y, type(after)(keys, values, clock)
 
     def query(self, x: Tensor, positions: Tensor) -> Tensor:
         """B T D → B T H d, positions applied."""

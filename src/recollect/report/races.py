@@ -1,5 +1,6 @@
 """docs/races.md: the races in results/, each with its picture, its table and its command."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ COLUMNS = ("parameters", "tokens", "training", "bytes of state")
 
 
 def folders(results: Path) -> list[Path]:
-    """The races that are kept, the default one first."""
-    return sorted((path.parent for path in results.glob("*/race.json")), key=lambda p: (p.name != SHOWN_FIRST, p.name))
+    """The races that are kept, the default one first, and of one name with several sizes the smaller first."""
+    found = (path.parent for path in results.glob("*/race.json"))
+    return sorted(found, key=lambda p: (p.name != SHOWN_FIRST, re.sub(r"\d+", lambda size: size[0].zfill(9), p.name)))
 
 
 def pictures(results: Path) -> Iterator[tuple[str, str]]:
@@ -37,7 +39,7 @@ def page(results: Path) -> str:
         about, rows = race.load(folder)
         for number, heat in enumerate(race.heats(about, rows)):
             parts += [f"## {heading(heat)}\n", heat.heat["question"] + "\n", heat.told() + "\n"]
-            parts += [f"![{heat.title}]({picture(folder)})\n"] if not number else []
+            parts += [f"![{heading(heat)}]({picture(folder)})\n"] if not number else []
             parts.append(table(heat))
             parts += [f"- {note}" for note in heat.heat["notes"]]
             parts.append(f"\n`{about['command']}` on {machine(rows)}; rows in `results/{folder.name}`.\n")
@@ -46,8 +48,8 @@ def page(results: Path) -> str:
 
 def heading(heat: Heat) -> str:
     """The title, with the size of the models where one is set, since a heat may have been run at several."""
-    params = heat.heat["terms"]["params"]
-    return heat.title + (f" ({numbers.count(params)} parameters)".replace(numbers.BLANK, " ") if params else "")
+    params = heat.heat["terms"].get("params")
+    return heat.title + (f" ({numbers.brief(params)} parameters)".replace(numbers.BLANK, " ") if params else "")
 
 
 def machine(rows: list[dict[str, Any]]) -> str:

@@ -208,9 +208,10 @@ def memories(found: list[Row]) -> str:
         return (found[1] if found else row["task"]) + varied
 
     def dial(group: list[Row]) -> int:
-        return int(next(iter(re.findall(r"\d+", test(group[0]))), 0))
+        found = re.search(r"\d+", test(group[0]))
+        return int(found[0]) if found else 0
 
-    groups = grouped(found, lambda row: row["model"] + test(row)).values()
+    groups = grouped(found, lambda row: f"{row['model']}, {test(row)}").values()
     for group in sorted(groups, key=lambda group: (dial(group), statistics.mean(_values(group)))):
         first = group[0]
         cells = [f"`{first['model']}`", test(first), str(len(group))]

@@ -11,6 +11,7 @@ from tempfile import gettempdir
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 
@@ -40,10 +41,11 @@ def shared() -> bool:
 
 
 def unwatched() -> bool:
-    """Whether no compiler, no counter of operations and no transform of torch.func would look into a kernel."""
-    if torch.compiler.is_compiling():
+    """Whether no compiler, no counter of operations and no kind of derivative but backward would look into a kernel."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
         return False
-    return not (is_in_torch_dispatch_mode() or torch._C._are_functorch_transforms_active())
+    tangents = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return not (tangents or is_in_torch_dispatch_mode())
 
 
 @cache

@@ -1,4 +1,4 @@
-"""One decoding step of a Transformer block in five kernels, for up to some 64 rows.
+"""One decoding step of a Transformer block in five kernels, for up to 64 rows.
 
     qkv = norm_linear(x, …)         its norm, and W of queries, keys and values in one
     y   = attend_step(qkv, …)       rotates, keeps the new key and value in their slot, attends
@@ -32,8 +32,9 @@ Kind = Literal["layer", "rms", "none"]
 Form = Literal["sum", "dot"]
 
 SUMMED = 4  # up to so many rows a product is multiplied and summed, beyond it tensor cores do it
-MOST = 64  # beyond so many rows of x a product is left to a library,
-MANY = 8192  # for more than SUMMED of them also one with more rows of W than this
+MOST = 64  # beyond so many rows of x a product is left to a library
+MANY = 8192  # so is, for more than SUMMED rows of x, one with more rows of W than this,
+WIDE = 1024  # and for more than 32, one of normed rows wider than this, which would not fit into registers
 LINE = 512  # bytes that a warp loads at once, 16 a thread
 FEW, BUSY = 66, 264  # programs: for every second multiprocessor of an H200 one, and two for each
 
@@ -78,7 +79,8 @@ def norm_linear(
 
     What has many rows, and of more than a few a head as wide as a vocabulary, is not made here, but by torch.
     """
-    if "form" not in launch and is_large(x, weight):
+    wide = len(x) > 32 and x.shape[1] > WIDE and kind != "none"
+    if "form" not in launch and (wide or is_large(x, weight)):
         return _large(x, gain, shift, eps, weight, bias, activation, kind)
     y = x.new_empty(len(x), len(weight))
     return _linear(x, gain, shift, eps, weight, bias, None, y, activation, kind, launch)
@@ -92,9 +94,8 @@ def linear_add(
     **launch: Unpack[Launch],
 ) -> Tensor:
     """x·Wᵀ + bias + residual: x: B K, weight: N K, residual: B N → B N, in the dtype of the residual."""
-    if "form" not in launch and is_large(x, weight):
-        y = linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
-        return residual + y.to(residual.dtype)
+    if "form" not in launch and is_large(x, weight) and x.dtype == weight.dtype == residual.dtype:
+        return linear(x, weight, None if bias is None else bias.to(x.dtype)).add_(residual)
     y = torch.empty_like(residual)
     return _linear(x, None, None, 0.0, weight, bias, residual, y, "none", "none", launch)
 
@@ -135,7 +136,7 @@ def attend_step(
                 f"expected an even head width and tables of {slots} positions, found {size} and {len(rotary[0])}"
             )
     width = power(size)
-    few, busy = programs < FEW, programs >= BUSY
+    few, busy = programs < FEW, programs >= BUSY and width <= 128
     block = block or max(16, (8_192 if busy else 16_384) // (width * keys.element_size()))
     span = span or (block if few else 8 * block if busy else 4 * block)
     if span % block:
@@ -253,10 +254,10 @@ def for_sum(count: int, size: int, item: int) -> dict[str, int]:
 
 
 def for_dot(batch: int, count: int, size: int, item: int) -> dict[str, int]:
-    """16 rows of W, fewer where they would not fit into registers; its columns shared by 8 or 16 warps.
+    """16 rows of W, fewer where they would not fit into registers; its columns shared by 4 to 16 warps.
 
-    With narrow numbers a thread gets so few registers that two programs fit on a multiprocessor: those of two kernels,
-    where they overlap. More than 32 rows of x are work enough for fewer, larger programs of fewer warps.
+    With wide rows of narrow numbers a thread gets so few registers that two programs fit on a multiprocessor: those of
+    two kernels, where they overlap. More than 32 rows of x are work enough for fewer, larger programs of fewer warps.
     """
     if batch > 32 and item == 2:
         return for_many(count, size)

@@ -171,15 +171,15 @@ class Heat:
     def guesses_near(self) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         """The guesses that stand near the results, and those so far off that results would crowd beside them.
 
-        All shares are near: their axis has two ends.
+        All shares are near: their axis has two ends. So is what is a tenth of a result away.
         """
         values = [value for entry in self.ranked for value in entry.values]
-        reach = max(values) - min(values) if values and self.metric.unit != "%" else 0.0
-        parts: tuple[list[tuple[str, float]], list[tuple[str, float]]] = [], []
-        for name, value in self.baselines:
-            far = reach > 0 and not min(values) - reach <= value <= max(values) + reach
-            parts[far].append((name, value))
-        return parts
+        if not values or self.metric.unit == "%":
+            return self.baselines, []
+        low, high = min(values), max(values)
+        reach = max(high - low, 0.1 * max(abs(low), abs(high)))
+        near = [(name, value) for name, value in self.baselines if low - reach <= value <= high + reach]
+        return near, [guess for guess in self.baselines if guess not in near]
 
     def _dots_note(self) -> str:
         if self.seeds() == "one seed":
