@@ -289,6 +289,23 @@ def test_a_race_on_other_terms_is_refused(tmp_path):
         raced([texts(tmp_path / "a.txt", "rnn")], tmp_path)
 
 
+def test_a_race_that_nobody_finished_gives_way_to_one_on_other_terms(tmp_path):
+    rows = raced([recall("rnn", params=10)], tmp_path)
+    assert all("error" in row for row in rows)
+    (tmp_path / search.FILE).write_text("{}")
+    (row,) = raced([recall("rnn")], tmp_path)
+    assert "error" not in row
+    assert not (tmp_path / search.FILE).exists(), "rates found on other terms"
+
+
+def test_what_validation_watches_is_told_as_what_it_is(tmp_path):
+    heat = Terms(search=0).of(HEATS["labels"])
+    assert heat.validation.label == "share right"
+    assert Terms(search=0, settings={"choose": "nats"}).of(HEATS["labels"]).validation.label == "nats per row"
+    row = {"baselines": {"majority": 0.25}, "data": "x"}
+    assert tell._of_guesses(heat, [row]) == ["Without a network, share right: majority 0.750."]
+
+
 @pytest.mark.parametrize("line", [b'{"heat": "recall"', b"5", b"[]", b'{"heat": "recall"}', b"\xff"])
 def test_a_line_that_is_no_row_is_named(tmp_path, line):
     raced([recall("rnn")], tmp_path)

@@ -8,6 +8,7 @@ import typer
 app = typer.Typer(
     name="recollect",
     help="Every way a neural network can remember a sequence, behind one call.",
+    epilog="In a checkout, [bold]./recollect check[/bold], [bold]test[/bold] and [bold]bench[/bold] too.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -63,6 +63,8 @@ def inspect(
             print(line)
     if out and found.picture is not None:
         gaze.draw(found.picture, found.figures["words"], found.figures["weights"], out, found.figures["kind"])
+        print(f"drawn: {out}", file=sys.stderr)
     elif out:
         for number, one in enumerate(found.charts, 1):
             chart.draw(one.to_json(), numbered(out, number))
+            print(f"drawn: {numbered(out, number)}: {one.title}", file=sys.stderr)

@@ -108,7 +108,7 @@ def _tell(heat: Any, rows: list[dict[str, Any]], equal: str, won: str) -> None:
     from ..report.table import render
 
     columns, lines = tell.table(heat, rows)
-    size = f", {heat.params:,} parameters each" if heat.params else ""
+    size = f", about {heat.params:,} parameters each" if heat.params else ""
     ends = f"{heat.steps:,} steps" if equal == "params" else f"equal {equal}"
     print(render(f"{heat.title} ({ends}{size})", columns, lines), end="")
     print(won)

@@ -99,7 +99,7 @@ def _name(factor: float | None, reach: int, last: int) -> tuple[str, str]:
     if factor is None:
         return "carried", "too short to tell: give at least three steps"
     over = factor**last
-    each = f"× {factor:.3f} with each step back, × {over:.2g} over {last}"
+    each = f"× {factor:.3f} with each step back by a fit to all of them, which makes × {over:.2g} over {last}"
     if over < 0.1:
         return "vanishing", f"vanishing: {each}; halved every {math.log(2) / -math.log(factor):.1f} steps"
     if over > 10:

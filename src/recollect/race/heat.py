@@ -55,7 +55,8 @@ class Heat:
 
     `elsewhere` is the metric on data of the user's own. `params` None leaves sizes as the settings say. With `rungs`
     the entries are those of a ladder; `step_by_step` measures a text one token at a time, as it is written. `floor`
-    names the baseline that is no guess: what nobody can get below.
+    names the baseline that is no guess: what nobody can get below. `chosen` is how validation reads by what the setting
+    `choose` has it watch, where that is not as usual.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Heat:
     rungs: tuple[Rung, ...] = ()
     step_by_step: bool = False
     floor: str | None = None
+    chosen: Mapping[str, Metric] = field(default_factory=dict)
 
     @property
     def job(self) -> Job[Any, Any]:
@@ -133,11 +135,13 @@ class Terms:
         """The heat with what was decided."""
         if self.params is not None and heat.params is None:
             raise SettingError(
-                f"--params: expected a heat with one size for all, found {heat.name}, where sizes differ"
+                f"--params: expected a heat with one size for all, found {heat.name}, where sizes differ; leave it out"
             )
         changes: dict[str, Any] = {"params": self.params or heat.params}
         if self.equal == "params" and self.budget is not None:
             changes["steps"] = max(1, int(self.budget))
+        if (choice := self.settings.get("choose", "")) in heat.chosen:
+            changes["validation"] = heat.chosen[choice]
         if heat.elsewhere is not None and self.data.get("data"):
             changes["metric"] = heat.elsewhere
         changes["settings"] = {**heat.settings, **_fitting(heat, self.settings)}

@@ -52,7 +52,8 @@ ATTENTION = (
     Rung(
         name="mask left out",
         model="transformer",
-        change="Training sees the future: the loss falls to almost nothing, and writing, where there is none, fails.",
+        change="Training sees the future: with time the loss falls to almost nothing, and writing, where there is "
+        "none, fails.",
         settings={"masked": "false"},
     ),
 )

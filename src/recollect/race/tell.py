@@ -113,7 +113,8 @@ def notes(heat: Heat, rows: Sequence[Row]) -> list[str]:
     good = [row for row in rows if "error" not in row]
     found = _of_ngram(heat, rows) + _of_mask(good)
     if good:
-        found += [f"Data: {good[0]['data']}; measured on validation.", *_of_guesses(heat, good)]
+        found.append(f"Data: {good[0]['data']}; measured on validation, with the weights that did best there.")
+        found += _of_guesses(heat, good)
     found += _of_rates(heat, good)
     reasons = sorted({reason for row in rows for reason in row.get("unfair", ())})
     found += [f"Marked {reason}: {fairness.REASONS[reason]}." for reason in reasons]
@@ -179,7 +180,8 @@ def _of_guesses(heat: Heat, rows: Sequence[Row]) -> list[str]:
         seen = row["baselines"].get("one of the values seen")
         extra = "" if seen is None else f"; naming any value of the row {1 - seen:.1%}"
         return [f"Without a network: {row['chance']:.1%} right by chance{extra}."]
-    guesses = ", ".join(f"{name} {value:.3f}" for name, value in row["baselines"].items())
+    right = heat.validation.better == "higher"  # the rows have the error
+    guesses = ", ".join(f"{name} {1 - value if right else value:.3f}" for name, value in row["baselines"].items())
     found = [f"Without a network, {heat.validation.label}: {guesses}."] if guesses else []
     if row.get("floor") is not None:
         found.append(f"Nobody can get below {row['floor']:.3f}: that much is {heat.floor}.")

@@ -46,6 +46,7 @@ def together(
     context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:  # what is slow to import comes once; each entry is then a fresh process in a moment
         context.set_forkserver_preload(PRELOAD)
+        _start_server()
     waiting, running = list(tasks), {}
     try:
         while waiting or running:
@@ -62,6 +63,17 @@ def together(
             tick([task for task, _ in running.values()])
     finally:
         _stop([process for _, process in running.values()])
+
+
+def _start_server() -> None:
+    """What forks the entries, deaf to Ctrl-C from its first moment on, since the parent says when to stop."""
+    from multiprocessing import forkserver
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _child(pipe: Any, function: Callable[[Any], Any], given: Any) -> None:

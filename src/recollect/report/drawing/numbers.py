@@ -66,7 +66,8 @@ def flops(value: Any) -> str:
 
 
 def size(value: Any) -> str:
-    return scaled(value, "B")
+    """Bytes, whole where they are few."""
+    return f"{value:.0f}{BLANK}B" if known(value) and abs(value) < 1000 else scaled(value, "B")
 
 
 def duration(seconds: Any) -> str:

@@ -8,9 +8,10 @@ RANGE = "A range goes from the least to the greatest value over seeds."
 BASELINE = "A <em>baseline</em> (dashed) is what a plain rule without a network gets by the same measure."
 PARAMETERS = "<em>Parameters</em> are the numbers that learning adjusts."
 TOKEN = (
-    "A <em>token</em> is one unit of a sequence: a letter, a word or a symbol. Counted are those that are asked for: "
-    "every one of a text, the words of a translation, the answers of a test of memory, the label of a row."
+    "A <em>token</em> is one unit of a sequence: a letter, a word or a symbol. Counted are those that were read to "
+    "learn from, and of a translation the words that were asked for."
 )
+BEST = "A result is that of the weights that did best on validation on the way, measured on the same data."
 FLOP = "A <em>FLOP</em> is one addition or multiplication of two numbers."
 STATE = "The <em>state</em> is all that a model keeps of what it has read."
 VALIDATION = "<em>Validation</em> data are kept apart and never learned from."

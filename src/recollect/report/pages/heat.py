@@ -9,7 +9,7 @@ from ..drawing.svg import escape, tag
 from . import explain, page, samples, standing, views
 from .metric import Metric
 from .page import Once, figure, say, section
-from .verdict import listed, verdict
+from .verdict import Write, listed, verdict
 
 
 class Heat:
@@ -50,22 +50,23 @@ class Heat:
 
     def told(self) -> str:
         """The same in plain words, for a terminal."""
-        return verdict(self.ranked, self.metric).replace(numbers.BLANK, " ")
+        said = f"{verdict(self.ranked, self.metric)} {self.guesses(text=str, name=str)}"
+        return said.strip().replace(numbers.BLANK, " ")
 
-    def guesses(self) -> str:
-        """How the models stand against the best guess without a network."""
+    def guesses(self, *, text: Write = escape, name: Write | None = None) -> str:
+        """How the models stand against the best guess without a network; HTML, unless written otherwise."""
         if not self.baselines or not self.ranked:
             return ""
         sign = self.metric.sign
-        name, value = max(self.baselines, key=lambda item: sign * item[1])
+        guess, value = max(self.baselines, key=lambda item: sign * item[1])
         behind = [entry for entry in self.ranked if sign * entry.mean <= sign * value]
-        said = f"The best guess without a network, {escape(name)}, gets {self.metric.value(value)}"
+        said = f"The best guess without a network, {text(guess)}, gets {self.metric.value(value)}"
         if not behind:
             return said + "; every model does better than that."
         if len(behind) == len(self.ranked):
             return said + "; no model does better than that."
         plural = "does" if len(behind) == 1 else "do"
-        names = listed([_stressed(entry.name) for entry in behind])
+        names = listed([(name or _stressed)(entry.name) for entry in behind])
         return said + f"; {names} {plural} no better than that."
 
     # Sections
@@ -123,7 +124,7 @@ class Heat:
         if not self.ranked:
             return section("Who won", say(self.answer(), class_="answer"), self._notes(), level=3)
         spread = explain.RANGE if any(len(entry.rows) > 1 for entry in self.ranked) else ""
-        meanings = (explain.SEED, spread, explain.TOKEN, explain.FLOP, explain.STATE)
+        meanings = (explain.BEST, explain.SEED, spread, explain.TOKEN, explain.FLOP, explain.STATE)
         return section(
             "Who won",
             say(self.answer(), class_="answer"),

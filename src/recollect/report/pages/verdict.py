@@ -24,7 +24,10 @@ def verdict(ranked: Sequence[Entry], metric: Metric, *, text: Write = str, name:
     behind = [entry for entry in rest if not metric.level(best.mean, entry.mean)]
     following = f"{text(behind[0].name)} ({metric.value(behind[0].mean)})" if behind else ""
     if len(behind) < len(rest):
-        names = listed([name(entry.name) for entry in ranked if entry not in behind])
+        leaders = [entry for entry in ranked if entry not in behind]
+        names, means = listed([name(entry.name) for entry in leaders]), [entry.mean for entry in leaders]
+        if len({metric.value(mean) for mean in means}) > 1:
+            score = f"{text(metric.label)} {metric.range(min(means), max(means))}"
         following = f"; next is {following}" if following else ""
         luck = _luck(best, behind[0] if behind else None, metric, text)
         return f"{names} are level: {score}{following}.{mark} {luck}"
