@@ -1,6 +1,7 @@
 """The instruments against what is known from outside: closed forms, finite differences, brute force, reach."""
 
 import copy
+import json
 import math
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ from recollect import layers
 from recollect.core import state as states
 from recollect.core.chart import Chart, Line
 from recollect.core.contract import Cell, ContractError, Cost
-from recollect.measure import attention, cost, gradients, horizon, influence, reading
+from recollect.data import corpus, known
+from recollect.measure import attention, cost, gradients, horizon, influence, instruments, reading
 from recollect.measure import state as state_of
 from recollect.measure.entry import counted, traced, without
 from recollect.measure.flops import Counter
@@ -587,3 +589,17 @@ def test_every_layer_of_the_registry_can_be_asked_for_its_flow():
         found = gradients.flow(layer, example.x, example.memory)
         assert found.shape == (2, 7)
         assert float(found[:, 0].min()) > 0, name
+
+
+@pytest.mark.parametrize("what", ["gradients", "horizon"])
+def test_a_shipped_run_can_be_looked_into_where_its_data_cannot_be_had(what, monkeypatch):
+    """It reads a text of its own, the same every time, and says so."""
+
+    def nowhere(*_, **__):
+        raise known.Unreachable("expected to download it, found nothing")
+
+    monkeypatch.setattr(corpus.known, "find", nowhere)
+    first, second = (instruments.inspect("demo-text", what, steps=12, rows=2) for _ in range(2))
+    assert any("a text of the model's own is read" in note for note in first.notes)
+    assert "its own writing" in json.dumps(first.to_json())
+    assert first.figures == second.figures

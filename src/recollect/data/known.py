@@ -25,6 +25,10 @@ from .text import DataError, StrPath
 TIMEOUT = 30  # seconds without a byte
 
 
+class Unreachable(DataError):
+    """A known set that is nowhere here and could not be downloaded."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class KnownFile:
     """A file of a set. It may lie there packed (`.gz`) or not: what counts is its text."""
@@ -376,7 +380,7 @@ def _download(file: KnownFile, folders: list[Path]) -> Path:
             error.close()
         if isinstance(error, DataError):
             raise
-        raise DataError(f"expected to download {file.address}, found: {error}; {by_hand}") from None
+        raise Unreachable(f"expected to download {file.address}, found: {error}; {by_hand}") from None
     finally:
         with contextlib.suppress(OSError):
             Path(part).unlink(missing_ok=True)

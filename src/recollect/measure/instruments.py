@@ -51,7 +51,10 @@ ASK = ("rows", "steps", "text", "image")
 def gradients(run: Opened, options: Options) -> Reading:
     initial = True if options.initial is None else options.initial
     given = options.text is not None or options.image is not None  # then the run's own data need not be there
-    return training.read(run, run.subject(options.ask(rows=16)), initial=initial, clips=not given)
+    subject = run.subject(options.ask(rows=16))
+    return training.read(
+        run, subject, initial=initial, clips=not (given or run.missing)
+    )  # clips need the run's batches
 
 
 def influences(run: Opened, options: Options) -> Reading:

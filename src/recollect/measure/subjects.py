@@ -11,7 +11,10 @@ import torch
 from torch import Tensor
 
 from ..core.contract import ContractError
+from ..data.known import Unreachable
 from ..decode.beam import Hypothesis
+from ..decode.choice import Config as Drawing
+from ..decode.engine import Engine
 from ..decode.sample import device_of
 from ..decode.translate import hypotheses, pad
 from ..models.forecaster_memory import Stepper
@@ -42,6 +45,7 @@ class Opened:
     used: Used[Any]
     device: str = "cpu"
     data_dir: str | None = None
+    missing: str | None = None  # why its data could not be had, where it reads something else
 
     @cached_property
     def data(self) -> Any:
@@ -55,7 +59,8 @@ class Opened:
     def notes(self) -> list[str]:
         """What should be known of the data, if they were needed."""
         changed = self.job.changed(self.used, self.data) if "data" in vars(self) else None
-        return [changed] if changed else []
+        missing = self.missing and f"a text of the model's own is read, since its data are not at hand: {self.missing}"
+        return [note for note in (changed, missing) if note]
 
     @property
     def name(self) -> str:
@@ -99,11 +104,15 @@ def of_text(run: Opened, ask: Ask) -> Subject:
         about = "the given text"
     else:
         steps = ask.steps or run.used.run.task.context
-        tokens = run.task.tokens("valid")
-        steps = min(steps, len(tokens) - 1)
-        starts = spread(len(tokens) - steps, ask.rows)
-        windows = np.stack([tokens[at : at + steps + 1] for at in starts]).astype(np.int64)
-        about = f"{len(windows)} windows of {steps} tokens of validation"
+        try:
+            tokens, whose = run.task.tokens("valid"), "validation"
+            steps = min(steps, len(tokens) - 1)
+            starts = spread(len(tokens) - steps, ask.rows)
+            windows = np.stack([tokens[at : at + steps + 1] for at in starts]).astype(np.int64)
+        except Unreachable as error:
+            run.missing, whose = str(error), "its own writing"
+            windows = own_writing(model, ask.rows, steps + 1)
+        about = f"{len(windows)} windows of {steps} tokens of {whose}"
     whole = torch.from_numpy(windows).to(run.device)
     x, y = whole[:, :-1], whole[:, 1:]
     names = [tokenizer.token(int(token)) for token in windows[0]]
@@ -119,6 +128,18 @@ def of_text(run: Opened, ask: Ask) -> Subject:
         steps=x,
         data=about,
     )
+
+
+def own_writing(model: Any, rows: int, length: int) -> np.ndarray:
+    """Texts that the model draws, rows × length; each begins with another token, and the same ones every time."""
+    begins = spread(model.config.vocab, rows)[:, None]
+    if length == 1:
+        return begins
+    engine = Engine(model, len(begins), length)
+    position = engine.read(begins.tolist())
+    for _ in engine.blocks(position, Drawing(length=length - 1)):
+        pass
+    return np.array(position.written, dtype=np.int64)
 
 
 def of_labels(run: Opened, ask: Ask) -> Subject:

@@ -67,8 +67,9 @@ def together(
 
 def _start_server() -> None:
     """What forks the entries, deaf to Ctrl-C from its first moment on, since the parent says when to stop."""
-    from multiprocessing import forkserver
+    from multiprocessing import forkserver, resource_tracker
 
+    resource_tracker.ensure_running()  # it would be started on the way, and let signals through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
