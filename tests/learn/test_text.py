@@ -151,6 +151,7 @@ def test_a_memory_that_looks_back_recalls_over_a_longer_gap(model, settings):
     assert remembered < 0.6 * forgotten
 
 
+@pytest.mark.slow
 def test_a_recurrent_network_of_the_same_width_does_not_learn_it_in_the_same_time():
     forgotten, _ = bounds(8)
     for model in ("rnn", "lstm", "gru"):

@@ -240,6 +240,7 @@ def test_tinyshakespeare_is_divided_as_published():
     assert found.notes == []
 
 
+@pytest.mark.slow
 def test_wikitext2_is_counted_as_published(monkeypatch):
     needs("wikitext2")
     monkeypatch.setenv("RECOLLECT_DATA", str(DATA))
@@ -249,6 +250,7 @@ def test_wikitext2_is_counted_as_published(monkeypatch):
     assert found.tokenizer.size == 33_278
 
 
+@pytest.mark.slow
 def test_tang_poems_come_back():
     needs("tang")
     for kind in ("chars+bytes", "words"):

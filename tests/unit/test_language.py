@@ -208,7 +208,7 @@ def test_tied_weights_are_one_and_counted_once(model):
     assert not tied.head.weight.any()
 
 
-@pytest.mark.parametrize("model", tiny.KINDS)
+@pytest.mark.parametrize("model", ["lstm", "transformer"])
 def test_a_head_may_have_no_biases(model):
     biased, plain = built(model), built(model, head_bias=False)
     assert plain.head.bias is None

@@ -67,6 +67,7 @@ def stand_in(monkeypatch, off=0.0):
     )
 
 
+@pytest.mark.slow
 def test_training_and_scoring_are_measured_beside_what_scores_the_same(monkeypatch):
     stand_in(monkeypatch)
     training, tokens, string = ngram.ngram("cpu", small)
@@ -86,6 +87,7 @@ def test_another_score_fails_the_rows_and_not_training(monkeypatch):
     assert all("to 1e-4, found 0.0023 apart" in (row.error or "") for row in scoring)
 
 
+@pytest.mark.slow
 def test_without_kenlm_its_absence_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "kenlm", None)
     _, *scoring = ngram.ngram("cpu", small)

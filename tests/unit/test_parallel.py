@@ -864,6 +864,7 @@ def test_tatoeba_in_french_is_whole_and_does_not_leak():
     assert any("\u202f" in text for text in islice(found.train.texts("target"), 20_000))
 
 
+@pytest.mark.slow
 def test_tatoeba_in_chinese_is_whole_and_turns_round():
     needs("tatoeba-cmn")
     found = load("tatoeba-cmn", tokenizer="chars", data_dir=DATA)
@@ -928,6 +929,7 @@ def a_set(monkeypatch, address, **texts):
     )
 
 
+@pytest.mark.slow
 def test_only_the_files_of_the_pair_are_downloaded_and_unpacked(monkeypatch, served, tmp_path):
     root, asked, address = served
     text = b"".join(b"word %d\n" % i for i in range(50_000))

@@ -231,6 +231,7 @@ def test_words_are_numbered_by_frequency_and_lines_end_in_eos():
     assert Words.train(["<unk> <unk> x"]).words == ["<unk>", "<eos>", "x"]
 
 
+@pytest.mark.slow
 def test_wikitext2_gives_its_published_counts():
     folder = DATA / "wikitext2"
     if not folder.exists():
