@@ -17,15 +17,16 @@ class SettingError(ValueError):
     """A setting that is not one, or has a value that it cannot have."""
 
 
-def number(text: str) -> float:
-    """`1M`, `10k`, `2.5e9`."""
+def number(text: str, flag: str = "") -> float:
+    """`1M`, `10k`, `2.5e9`; `flag` is whose value it is."""
     found = re.fullmatch(r"\s*([-+]?[\d_.]+(?:[eE][-+]?\d+)?)\s*([kKmMbBgGtT]?)\s*", text)
     try:
         if found and math.isfinite(value := float(found[1].replace("_", "")) * SUFFIXES[found[2].lower()]):
             return value
     except ValueError:
         pass
-    raise SettingError(f"expected a number such as 500, 10k or 1M, found {text!r}")
+    where = f"{flag}: " if flag else ""
+    raise SettingError(f"{where}expected a number such as 500, 10k or 1M, found {text!r}")
 
 
 def split(pairs: Iterable[str]) -> dict[str, str]:

@@ -283,8 +283,8 @@ def test_a_layer_or_a_head_can_be_chosen():
 @pytest.mark.parametrize(
     ("kind", "which", "message"),
     [
-        ("transformer", {"layer": 3}, "expected one of layer 1 head 1, .*layer 2 head 4, found layer 3, head None"),
-        ("transformer", {"head": 0}, "found layer None, head 0"),
+        ("transformer", {"layer": 3}, "expected one of layer 1 head 1, .*layer 2 head 4, found layer 3;"),
+        ("transformer", {"head": 0}, "found head 0;"),
         ("attend", {"layer": 1, "head": 2}, "expected one of layer 1 head 1, found layer 1, head 2"),
         ("fixed", {"layer": 1}, "expected a model with attention for a layer or a head, found one without"),
     ],

@@ -1030,8 +1030,8 @@ def test_draws_are_repeated_by_their_seed(command, run):
         (["--top-k", 3], ["expected a temperature with top_k"]),
         (["--alignment", "map.gif"], ["map.gif: expected a figure that ends in .png, .svg, .pdf"]),
         (["--alignment-text", "no/such/folder/a.txt"], ["no/such/folder/a.txt"]),
-        (["--alignment", "map.png", "--layer", 3], ["expected one of layer 1 head 1,", "found layer 3, head None"]),
-        (["--alignment-text", "pairs.txt", "--head", 0], ["found layer None, head 0"]),
+        (["--alignment", "map.png", "--layer", 3], ["expected one of layer 1 head 1,", "found layer 3;"]),
+        (["--alignment-text", "pairs.txt", "--head", 0], ["found head 0;"]),
     ],
     ids=lambda value: " ".join(map(str, value)),
 )

@@ -108,7 +108,7 @@ def train(
     }
     run = job.configure(texts, model=model, **{name: value for name, value in sources.items() if value})
     size = params or cooked.params
-    wanted = None if size is None else int(edge.number(size))
+    wanted = None if size is None else int(edge.number(size, "--params"))
     found = job.train(run, out, device=where, data_dir=data_dir, params=wanted, init=init, progress=Progress())
     _report(out, found, job.headline(found), json)
 

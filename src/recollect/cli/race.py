@@ -64,8 +64,8 @@ def race(
     given = {"data": tuple(data or ()), "valid": tuple(valid or ()), "tokenizer": tokenizer, "pair": pair}
     terms = Terms(
         equal=equal,
-        budget=None if budget is None else edge.number(budget),
-        params=None if params is None else int(edge.number(params)),
+        budget=None if budget is None else edge.number(budget, "--budget"),
+        params=None if params is None else int(edge.number(params, "--params")),
         seeds=seeds,
         settings=edge.split(settings or []),
         data={name: value for name, value in given.items() if value},

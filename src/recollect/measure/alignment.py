@@ -52,7 +52,8 @@ def chosen(found: dict[str, Tensor], layer: int | None, head: int | None) -> tup
     every = [name for name in found if name != "mean"]
     names = [name for name in every if _asked(name, "layer", layer) and _asked(name, "head", head)]
     if not names:
-        raise ContractError(f"alignment: expected one of {', '.join(every)}, found layer {layer}, head {head}")
+        asked = ", ".join(f"{name} {value}" for name, value in (("layer", layer), ("head", head)) if value is not None)
+        raise ContractError(f"alignment: expected one of {', '.join(every)}, found {asked}; see --layer and --head")
     weights = torch.stack([found[name] for name in names]).mean(dim=0)
     if len(names) > 1:
         return weights, f"attention, mean of {len(names)} heads"

@@ -201,7 +201,10 @@ class Job(ABC, Generic[D, K]):
         own = {field.name for field in fields(self.data_config)}
         for name in given:
             if name not in own:
-                raise SettingError(f"--{name}: expected a flag of the task {self.name}, found one of another task")
+                raise SettingError(
+                    f"--{name}: expected a flag of the task {self.name}, found one of another task; its own settings "
+                    "are given by --set NAME=VALUE"
+                )
         texts = {**self.usual, **texts}
         homes = {"train": Settings, self.name: self.task_config, "data": self.data_config} | self.homes(model)
         for name in self.idle(model):
