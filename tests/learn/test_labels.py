@@ -11,6 +11,8 @@ from recollect.tasks import labels
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 
+pytestmark = pytest.mark.slow  # each trains for a second or two
+
 WORDS = ["<unk>", "<eos>", "dog", "man", "bites", "the", "old", "big"]
 
 

@@ -12,6 +12,8 @@ from recollect.tasks import memory
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 
+pytestmark = pytest.mark.slow  # each trains for a second or two
+
 SEED = int(os.environ.get("RECOLLECT_SEED", "0"))
 SIGHT = 8  # words, bits or numbers that one layer of a window model has before it
 
