@@ -13,7 +13,8 @@ from recollect import layers
 from recollect.core import state as states
 from recollect.core.chart import Chart, Line
 from recollect.core.contract import Cell, ContractError, Cost
-from recollect.data import corpus, known
+from recollect.data import corpus
+from recollect.data.text import Unreachable
 from recollect.measure import attention, cost, gradients, horizon, influence, instruments, reading
 from recollect.measure import state as state_of
 from recollect.measure.entry import counted, traced, without
@@ -596,7 +597,7 @@ def test_a_shipped_run_can_be_looked_into_where_its_data_cannot_be_had(what, mon
     """It reads a text of its own, the same every time, and says so."""
 
     def nowhere(*_, **__):
-        raise known.Unreachable("expected to download it, found nothing")
+        raise Unreachable("expected to download it, found nothing")
 
     monkeypatch.setattr(corpus.known, "find", nowhere)
     first, second = (instruments.inspect("demo-text", what, steps=12, rows=2) for _ in range(2))

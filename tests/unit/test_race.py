@@ -292,10 +292,14 @@ def test_a_race_on_other_terms_is_refused(tmp_path):
 def test_a_race_that_nobody_finished_gives_way_to_one_on_other_terms(tmp_path):
     rows = raced([recall("rnn", params=10)], tmp_path)
     assert all("error" in row for row in rows)
-    (tmp_path / search.FILE).write_text("{}")
+    kept = {"recall/rnn": {"lr": 0.1, "tried": [{"rate": 0.1, "value": 0.5}]}}
+    (tmp_path / search.FILE).write_text(json.dumps(kept))
+    with pytest.raises(ValueError, match="same terms"):  # what a search has found is not thrown away
+        raced([recall("rnn")], tmp_path)
+    kept["recall/rnn"]["tried"][0]["value"] = None
+    (tmp_path / search.FILE).write_text(json.dumps(kept))
     (row,) = raced([recall("rnn")], tmp_path)
     assert "error" not in row
-    assert not (tmp_path / search.FILE).exists(), "rates found on other terms"
 
 
 def test_what_validation_watches_is_told_as_what_it_is(tmp_path):

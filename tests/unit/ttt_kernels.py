@@ -74,3 +74,14 @@ def assert_same(found: list[Tensor], expected: list[Tensor], tolerance: float) -
         scale = max(float(b.abs().max()), 1e-4 * largest)
         error = float((a - b).abs().max()) / scale
         assert error <= tolerance, f"tensor {i} of shape {tuple(b.shape)} is off by {error:.3g}"
+
+
+def assert_passes_by(layer: ttt.Ttt) -> None:
+    """Before a boundary what was gathered is only added to: so is its gradient, whatever the products are in."""
+    state = used(layer, [1, 3], torch.float32)
+    with torch.autocast(DEVICE, NARROW):
+        _, after = layer(torch.randn(2, 4, layer.dim, device=DEVICE), state)
+    gathered = state.gradient.weights[0]
+    slope = torch.randn_like(gathered)
+    (found,) = torch.autograd.grad(after.gradient.weights[0], gathered, slope)
+    assert torch.equal(found, slope)

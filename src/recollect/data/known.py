@@ -20,13 +20,9 @@ from pathlib import Path
 from typing import IO
 
 from ..core.files import sync_folder
-from .text import DataError, StrPath
+from .text import DataError, StrPath, Unreachable
 
 TIMEOUT = 30  # seconds without a byte
-
-
-class Unreachable(DataError):
-    """A known set that is nowhere here and could not be downloaded."""
 
 
 @dataclass(frozen=True, kw_only=True)

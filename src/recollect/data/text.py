@@ -28,6 +28,10 @@ class DataError(ValueError):
         super().__init__(message.replace("\r", "\\r").replace("\n", "\\n"))
 
 
+class Unreachable(DataError):
+    """Of data that are nowhere here and could not be downloaded."""
+
+
 # ---------------------------------------------------------------------------------------------- one file
 
 

@@ -103,13 +103,8 @@ class Attention(Cell[State | Buffer]):
         if capacity is None or like.device.type != "cpu":
             kind = State if capacity is None else Buffer
             return kind(like.new_zeros(shape), like.new_zeros(shape), clock)
-        _, _, groups, size = shape
-        strides = (
-            slots * groups * size,
-            size,
-            slots * size,
-            1,
-        )  # a head's slots side by side, as SDPA reads them there
+        # There a head's slots lie side by side, as SDPA reads them.
+        strides = (slots * shape[2] * shape[3], shape[3], slots * shape[3], 1)
         keys, values = (like.new_empty_strided(shape, strides).zero_() for _ in range(2))
         return Buffer(keys, values, clock)
 

@@ -52,9 +52,8 @@ def gradients(run: Opened, options: Options) -> Reading:
     initial = True if options.initial is None else options.initial
     given = options.text is not None or options.image is not None  # then the run's own data need not be there
     subject = run.subject(options.ask(rows=16))
-    return training.read(
-        run, subject, initial=initial, clips=not (given or run.missing)
-    )  # clips need the run's batches
+    clips = not (given or run.missing)  # they need the run's batches
+    return training.read(run, subject, initial=initial, clips=clips)
 
 
 def influences(run: Opened, options: Options) -> Reading:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..core.contract import ContractError
-from ..data.known import Unreachable
+from ..data.text import Unreachable
 from ..decode.beam import Hypothesis
 from ..decode.choice import Config as Drawing
 from ..decode.engine import Engine

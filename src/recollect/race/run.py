@@ -169,7 +169,7 @@ def _stoppable(command: str, rows: dict[Any, Row], entries: Sequence[Entry]) -> 
 
 
 def _before(out: Path, about: dict[str, Any]) -> list[Row]:
-    """The rows of an earlier, stopped race on the same terms; one on other terms is refused.
+    """The rows of an earlier, stopped race on the same terms; one on other terms is refused if it found anything.
 
     A row whose figure is no number is as good as none: its entry runs again.
     """
@@ -193,22 +193,23 @@ def _before(out: Path, about: dict[str, Any]) -> list[Row]:
                 f"{place}, line {number}: expected a row of a race, found none ({type(error).__name__}: {error}); "
                 "delete that line and its entry runs again"
             ) from error
-    alike = list(then) == list(now) and all(then[name] == json.loads(json.dumps(now[name])) for name in now)
-    if not alike and all("error" in row for row in rows):  # nothing to go on with
-        (out / search.FILE).unlink(missing_ok=True)
+    problem = _differing(then, json.loads(json.dumps(now)))
+    if problem is None:
+        return rows
+    if all("error" in row for row in rows) and not search.kept(out):
         return []
+    raise ValueError(f"{out}: {problem}; use another --out")
+
+
+def _differing(then: dict[str, Any], now: dict[str, Any]) -> str | None:
+    """How the terms of an earlier race, by heat, are not those of now."""
     if list(then) != list(now):
-        raise ValueError(
-            f"{out}: expected a race with the heats {', '.join(now)}, found {', '.join(then)}; use another --out"
-        )
-    for name, terms in json.loads(json.dumps(now)).items():
+        return f"expected a race with the heats {', '.join(now)}, found {', '.join(then)}"
+    for name, terms in now.items():
         other = [f"{key} {then[name].get(key)}" for key in terms if then[name].get(key) != terms[key]]
         if other:
-            raise ValueError(
-                f"{out}: expected a race on the same terms to go on with, found one with {', '.join(other)}; "
-                "use another --out"
-            )
-    return rows
+            return f"expected a race on the same terms to go on with, found one with {', '.join(other)}"
+    return None
 
 
 def _write_rows(out: Path, entries: Sequence[Entry], rows: dict[Any, Row]) -> list[Row]:

@@ -40,17 +40,17 @@ def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progr
             found[key] = {"lr": committed}
         else:
             wanted.setdefault(key, entry)
-    kept = {name: own for name, own in _read(out).items() if any(one["value"] is not None for one in own["tried"])}
-    missing = [entry for key, entry in wanted.items() if "/".join(key) not in kept]
+    known = kept(out)
+    missing = [entry for key, entry in wanted.items() if "/".join(key) not in known]
     if missing:
         count = missing[0].terms.search or USUAL
         who = "1 entrant" if len(missing) == 1 else f"{len(missing)} entrants"
         progress.say(f"searching rates for {who}: {count} each, 1/{count} of the budget each")
         for name, own in search(missing, out, count, 1 / count, jobs=jobs, progress=progress):
-            kept[name] = own
-            write_aside(out / FILE, (json.dumps(kept, indent=1) + "\n").encode())
+            known[name] = own
+            write_aside(out / FILE, (json.dumps(known, indent=1) + "\n").encode())
     for key in wanted:
-        own = kept["/".join(key)]
+        own = known["/".join(key)]
         found[key] = {"lr": own["lr"], "search": own}
     return found
 
@@ -89,9 +89,11 @@ def _best(answers: list[dict[str, Any]], share: float) -> dict[str, Any]:
     return {"lr": best["rate"], "share": share, "tried": answers} | totals
 
 
-def _read(out: Path) -> dict[str, dict[str, Any]]:
+def kept(out: Path) -> dict[str, dict[str, Any]]:
+    """What earlier searches found, by heat and label; one in which every trial failed found nothing."""
     path = out / FILE
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {name: own for name, own in found.items() if any(one["value"] is not None for one in own["tried"])}
 
 
 def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
