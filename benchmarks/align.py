@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from recollect.core.contract import Memory
 from recollect.decode import beam
-from recollect.layers.align import Config as SoftAlignConfig
-from recollect.layers.align import SoftAlign
+from recollect.layers.soft_align import Config as SoftAlignConfig
+from recollect.layers.soft_align import SoftAlign
 from recollect.models.seq2seq import Reader, ReaderConfig
 
 from .floors import floor

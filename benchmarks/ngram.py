@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from recollect.data import corpus
-from recollect.models import arpa
-from recollect.models.ngram import Config, Ngram
+from recollect.models.ngram import Config, Ngram, arpa
+from recollect.tasks.text import data as corpus
 
 from .floors import floor
 from .measure import Row, Run, attempt, compare

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, gelu, layer_norm, scaled_dot_product_attention
 
-from recollect.layers.kernels import interpreted, step
+from recollect.kernels import interpreted
+from recollect.kernels.decode import block as step
 from recollect.layers.position import angles
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recollect.models import language
-from recollect.tasks.text import Config as TextConfig
-from recollect.tasks.text import TextTask
+from recollect.tasks.text.task import Config as TextConfig
+from recollect.tasks.text.task import TextTask
 from recollect.train.graph import Compiled
 from recollect.train.loop import Trainer
 from recollect.train.optim import build_optimizer, clip

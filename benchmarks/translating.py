@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recollect.data import parallel
-from recollect.data.parallel import Parallel
 from recollect.decode import beam, translate
 from recollect.layers import combine
 from recollect.models import seq2seq, size
-from recollect.tasks import translation
+from recollect.tasks.translation import data as parallel
+from recollect.tasks.translation import task as translation
+from recollect.tasks.translation.data import Parallel
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 

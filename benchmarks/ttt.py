@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from recollect.layers import kernels, ttt
+from recollect import kernels
+from recollect.layers import ttt
 
 from . import floors
 from .measure import Row, Run, attempt, compare, graphs, one_line, recover
@@ -95,13 +96,13 @@ class Inputs:
 
     def ours(self) -> tuple[Tensor, Tensor]:
         """y (B T H d) and W after the last step, by our kernels, from what the layer would hand them."""
-        from recollect.layers.kernels import ttt_linear
+        from recollect.kernels.ttt import linear
 
         q, k, v, rate = (tensor.transpose(1, 2) for tensor in (self.q, self.k, self.v, self.rate.float()))
-        inner = ttt_linear.Inner(self.weight, self.bias, torch.zeros_like(self.weight), torch.zeros_like(self.bias))
+        inner = linear.Inner(self.weight, self.bias, torch.zeros_like(self.weight), torch.zeros_like(self.bias))
         offset = torch.zeros(self.shape.batch, dtype=torch.int64, device=self.q.device)
         with mixed(self.q.device.type, self.dtype):
-            y, after = ttt_linear.run(q, k, v, rate, offset, self.factors, inner, (self.gamma, self.beta), True)
+            y, after = linear.run(q, k, v, rate, offset, self.factors, inner, (self.gamma, self.beta), True)
         return y.transpose(1, 2).to(self.dtype), after.weight
 
     def theirs(self, operation: Callable[..., Any], final: bool = False) -> tuple[Tensor, Tensor]:

@@ -21,8 +21,9 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from recollect import kernels
 from recollect.core import state as states
-from recollect.layers import kernels, ttt
+from recollect.layers import ttt
 
 from .measure import Row, commit, compare, machine
 
@@ -88,10 +89,10 @@ def errors() -> Iterator[tuple[str, float, float, bool]]:
 
 
 def times(rounds: int, warps: int | None) -> Iterator[Row]:
-    from recollect.layers.kernels import ttt_linear
+    from recollect.kernels.ttt import linear
 
     for batch, steps, heads, size, mini_batch in SHAPES:
-        ttt_linear.WARPS[size] = warps or ttt_linear.WARPS[size]
+        linear.WARPS[size] = warps or linear.WARPS[size]
         layer = make(heads, size, mini_batch)
         x = torch.randn(batch, steps, layer.dim, device="cuda")
         for dtype in (torch.float32, torch.bfloat16):
@@ -113,7 +114,7 @@ def times(rounds: int, warps: int | None) -> Iterator[Row]:
                 what = "forward+backward" if backward else "forward"
                 yield compare(
                     f"{what} B{batch} T{steps} H{heads} d{size} b{mini_batch} {str(dtype)[6:]}"
-                    f", {ttt_linear.WARPS[size]} warps",
+                    f", {linear.WARPS[size]} warps",
                     ours,
                     {"plain form": theirs},
                     device="cuda",

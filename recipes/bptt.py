@@ -14,7 +14,7 @@ import torch
 
 from recollect.measure import estimators
 from recollect.models import language
-from recollect.tasks import text
+from recollect.tasks.text import task as text
 from recollect.train.folder import commit, machine
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings

@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 
-from recollect.data import Chars
-from recollect.data.corpus import Corpus
+from recollect.data.tokenizers import Chars
 from recollect.models import language
-from recollect.tasks import text
+from recollect.tasks.text import task as text
+from recollect.tasks.text.data import Corpus
 from recollect.train import checkpoint
 from recollect.train.loop import Trainer
 from recollect.train.text import JOB

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from recollect.data import shards
-from recollect.data.corpus import load
-from recollect.data.text import DataError, chunks, files
+from recollect.data.files import DataError, chunks, files
+from recollect.tasks.text.data import load
 
 KINDS = ("chars", "bytes", "words", "bpe")
 
@@ -186,14 +186,15 @@ def test_a_killed_process_leaves_no_shard_and_the_next_one_makes_it(tmp_path):
     path.write_bytes(b"some words and more\n" * 100_000)
     code = f"""
 import os, signal
-from recollect.data import corpus, shards
+from recollect.data import shards
+from recollect.tasks.text import data
 replace = os.replace
 def die(old, new):
     if str(new).endswith(".bin"):
         os.kill(os.getpid(), signal.SIGKILL)
     replace(old, new)
 os.replace = die
-corpus.load([{str(path)!r}])
+data.load([{str(path)!r}])
 """
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -signal.SIGKILL
@@ -282,7 +283,7 @@ def test_an_endless_line_is_read_in_bounded_memory(tmp_path, kind, shape):
     code = f"""
 import resource, sys
 import numpy, tokenizers
-from recollect.data import load
+from recollect.tasks.text.data import load
 def peak():
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size / 2**20 if sys.platform == "darwin" else size / 2**10

@@ -8,7 +8,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from laws.cases import every_layer
 from recollect.core import state as states
-from recollect.layers import align, combine, dropout, gru, norm, ttt
+from recollect.layers import combine, dropout, gru, norm, soft_align, ttt
 
 
 class Operations(TorchFunctionMode):
@@ -43,7 +43,7 @@ def parts(config):
 def loops(config):
     """Layers that may loop: TTT over mini-batches, soft-align, and Cho's GRU, for which no fused kernel exists."""
     return any(
-        isinstance(part, align.Config) or (isinstance(part, gru.Config) and part.reset == "before")
+        isinstance(part, soft_align.Config) or (isinstance(part, gru.Config) and part.reset == "before")
         for part in parts(config)
     )
 

@@ -100,9 +100,9 @@ def test_a_captured_step_trains_as_a_plain_one(model, windows):
 
 @pytest.mark.parametrize("model", ["fixed", "context", "attend", "transformer", "conv"])
 def test_a_captured_step_of_a_translator_trains_as_a_plain_one(model, tmp_path):
-    from recollect.data import parallel
     from recollect.models import seq2seq
-    from recollect.tasks import translation
+    from recollect.tasks.translation import data as parallel
+    from recollect.tasks.translation import task as translation
     from recollect.train.loop import Trainer
     from recollect.train.settings import Settings
 
@@ -131,15 +131,15 @@ def test_a_captured_step_of_a_translator_trains_as_a_plain_one(model, tmp_path):
 def test_every_law_holds_for_the_kernels_of_ttt_linear(size, mini_batch, monkeypatch):
     """In float32, which they are for, with a boundary inside the chunk."""
     import recollect
-    from recollect.layers.kernels import ttt_linear
+    from recollect.kernels.ttt import linear
 
     if (size, mini_batch) == (
         128,
         16,
     ):  # the gradient of the rate's bias is a sum that all but cancels: 1.2e-5 of it on an H200
         monkeypatch.setitem(laws.TOLERANCE, torch.float32, 2e-5)
-    calls, run = [], ttt_linear.run
-    monkeypatch.setattr(ttt_linear, "run", lambda *rest: calls.append(1) or run(*rest))
+    calls, run = [], linear.run
+    monkeypatch.setattr(linear, "run", lambda *rest: calls.append(1) or run(*rest))
     layer = recollect.build("ttt-linear", dim=2 * size, heads=2, mini_batch=mini_batch).eval().cuda()
     x = torch.randn(3, mini_batch + 5, 2 * size, device="cuda")
     laws.check(layer, x)
@@ -149,7 +149,7 @@ def test_every_law_holds_for_the_kernels_of_ttt_linear(size, mini_batch, monkeyp
 @pytest.mark.parametrize("graph", [False, True])
 def test_a_step_through_the_kernels_of_ttt_linear_trains_as_the_plain_form_does(graph, monkeypatch):
     import tiny
-    from recollect.layers import kernels
+    from recollect import kernels
     from recollect.models import language
     from recollect.train.loop import Trainer
     from recollect.train.settings import Settings
@@ -174,10 +174,10 @@ def test_a_step_through_the_kernels_of_ttt_linear_trains_as_the_plain_form_does(
 @pytest.fixture
 def looked_up(monkeypatch):
     """One entry for each chunk that the kernels of soft-align looked up."""
-    from recollect.layers.kernels import look_up
+    from recollect.kernels.attention import additive
 
-    calls, looks = [], look_up.looks
-    monkeypatch.setattr(look_up, "looks", lambda *rest, **named: calls.append(1) or looks(*rest, **named))
+    calls, looks = [], additive.looks
+    monkeypatch.setattr(additive, "looks", lambda *rest, **named: calls.append(1) or looks(*rest, **named))
     return calls
 
 

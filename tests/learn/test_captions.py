@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from recollect.data import pictures
-from recollect.data.captioned import Captioned, Part
-from recollect.models import captioner
-from recollect.tasks import captions
+from recollect.tasks.captions import data as pictures
+from recollect.tasks.captions import model as captioner
+from recollect.tasks.captions import task as captions
+from recollect.tasks.captions.captioned import Captioned, Part
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 

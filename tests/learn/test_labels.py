@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from recollect.data import Words
-from recollect.data.labelled import Kept, Labelled, Part
+from recollect.data.tokenizers import Words
 from recollect.models import classifier
-from recollect.tasks import labels
+from recollect.tasks.labels import task as labels
+from recollect.tasks.labels.labelled import Kept, Labelled, Part
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 

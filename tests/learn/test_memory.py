@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import tiny
-from recollect.data import memory as tests
 from recollect.models import classifier
-from recollect.tasks import memory
+from recollect.tasks.memory import data as tests
+from recollect.tasks.memory import task as memory
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 

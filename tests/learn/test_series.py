@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from recollect.data.scaler import fit_scaler
-from recollect.data.series import Series
-from recollect.data.series_sources import noisy_sine, open_table
-from recollect.tasks import series
-from recollect.tasks.series import SeriesTask
+from recollect.tasks.series import task as series
+from recollect.tasks.series.data import Series
+from recollect.tasks.series.scaler import fit_scaler
+from recollect.tasks.series.sources import noisy_sine, open_table
+from recollect.tasks.series.task import SeriesTask
 from recollect.train.series import JOB
 
 

@@ -9,7 +9,7 @@ import torch
 
 import tiny
 from recollect.models import language, ngram
-from recollect.tasks import text
+from recollect.tasks.text import task as text
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 

@@ -13,11 +13,11 @@ import random
 import pytest
 import torch
 
-from recollect.data import parallel
 from recollect.decode import translate
 from recollect.models import seq2seq
 from recollect.models.size import parameters
-from recollect.tasks import translation
+from recollect.tasks.translation import data as parallel
+from recollect.tasks.translation import task as translation
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 

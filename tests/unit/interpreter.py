@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from recollect.layers import kernels
+from recollect import kernels
 
 
 def mend() -> None:

@@ -8,9 +8,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from recollect.core import state as states
+from recollect.kernels.attention import soft_align as looping
+from recollect.kernels.recurrent import gates
 from recollect.layers import build
-from recollect.layers.kernels import align as looping
-from recollect.layers.kernels import gates
 from unit.oracles import assert_all_close, gradients, inputs, random_state, source
 
 aten = torch.ops.aten

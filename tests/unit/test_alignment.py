@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from recollect.core.contract import ContractError, Memory
-from recollect.data import Bpe, Bytes, Chars, Words
 from recollect.data.moses import Preparation
-from recollect.data.sides import Side
+from recollect.data.sentences import Side
+from recollect.data.tokenizers import Bpe, Bytes, Chars, Words
 from recollect.decode import beam, pharaoh, translate
 from recollect.decode.beam import Hypothesis
 from recollect.measure import influence

@@ -17,18 +17,20 @@ import tiny
 from recollect.cli import app
 from recollect.core import laws
 from recollect.core.contract import ContractError
-from recollect.data import picture_files, picture_sources, pictures, scenes
-from recollect.data.caption_tokens import words_of
-from recollect.data.captions import LeftOut, plain, read_captions
-from recollect.data.picture_files import PictureError, read_picture
-from recollect.data.text import DataError
+from recollect.data.files import DataError
 from recollect.decode import beam
 from recollect.measure import gaze as gazes
-from recollect.models import captioner, seq2seq, vision
+from recollect.models import seq2seq
 from recollect.models.size import parameters
 from recollect.report import gaze as drawing
 from recollect.report.drawing import figure
-from recollect.tasks import captions
+from recollect.tasks.captions import data as pictures
+from recollect.tasks.captions import model as captioner
+from recollect.tasks.captions import picture_files, scenes, sources, vision
+from recollect.tasks.captions import task as captions
+from recollect.tasks.captions.caption_files import LeftOut, plain, read_captions
+from recollect.tasks.captions.picture_files import PictureError, read_picture
+from recollect.tasks.captions.tokens import words_of
 from recollect.train.captions import JOB, caption, view
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.loop import Trainer
@@ -377,7 +379,7 @@ def test_pictures_are_read_once_and_again_when_one_changes(tmp_path, monkeypatch
     folder = folder_of(tmp_path / "mine", 30)
     first = pictures.load([folder], pixels=16)
     with monkeypatch.context() as patch:
-        patch.setattr(picture_sources, "read_picture", lambda *_, **__: pytest.fail("read again"))
+        patch.setattr(sources, "read_picture", lambda *_, **__: pytest.fail("read again"))
         second = pictures.load([folder], pixels=16)
     assert second.fingerprint == first.fingerprint
     assert np.array_equal(second.train.images, first.train.images)

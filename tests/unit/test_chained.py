@@ -2,9 +2,9 @@
 
 import pytest
 
-from recollect.data import parallel
-from recollect.data.pair_sources import Chained
-from recollect.data.text import DataError
+from recollect.data.files import DataError
+from recollect.tasks.translation import data as parallel
+from recollect.tasks.translation.sources import Chained
 
 
 class Lines(list):

@@ -32,8 +32,8 @@ from recollect.claims import (
 )
 from recollect.claims.claim import Effort, Verdict
 from recollect.core import laws
-from recollect.data.memory import Gap
 from recollect.models import language
+from recollect.tasks.memory.data import Gap
 from recollect.train.jobs import JOBS
 from recollect.train.loop import TrainingStopped
 

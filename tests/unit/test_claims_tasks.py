@@ -10,20 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from recollect.claims import (
-    _sentences,
-    arrow,
-    biases,
-    complement,
-    content,
-    films,
-    k_step,
-    load,
-    stationary,
-)
+from recollect.claims import _sentences, arrow, biases, complement, content, films, k_step, load, stationary
 from recollect.claims._limits import limits
 from recollect.claims.claim import Effort, Verdict
-from recollect.data import Words
+from recollect.data.tokenizers import Words
 
 IDS = (
     "k-step",

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import tiny
 from recollect import cli
 from recollect.cli.common import device_of
-from recollect.data.gap_text import LANGUAGES
+from recollect.tasks.memory.gap_text import LANGUAGES
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.jobs import named
 from recollect.train.text import JOB

@@ -18,11 +18,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect.data import corpus, known, shards, tokenize
-from recollect.data.corpus import load
+from recollect.data import known, shards, tokenizers
+from recollect.data.files import DataError, Text, chunks, files, only_letters, rechunk
 from recollect.data.known import KNOWN, KnownFile, KnownSet
-from recollect.data.text import DataError, Text, chunks, files, only_letters, rechunk
-from recollect.data.tokenizer import smallest
+from recollect.data.tokenizers.base import smallest
+from recollect.tasks.text import data as corpus
+from recollect.tasks.text.data import load
 
 DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 KINDS = ("chars", "chars+bytes", "bytes", "words", "bpe")
@@ -211,9 +212,9 @@ def test_a_limited_vocabulary_reports_what_it_cannot_say(write):
 def test_an_existing_tokeniser_is_used_as_it_is(write):
     a, b = write("a.txt", "abcab\n" * 9), write("b.txt", "cab\n" * 9 + "cat\n")
     own = load([a]).tokenizer
-    assert tokenize.fingerprint(load([write("c.txt", "cab\n" * 9)], existing=own).tokenizer) == tokenize.fingerprint(
-        own
-    )
+    assert tokenizers.fingerprint(
+        load([write("c.txt", "cab\n" * 9)], existing=own).tokenizer
+    ) == tokenizers.fingerprint(own)
     with pytest.raises(DataError, match=r"'t' \(U\+0074\) at .*b\.txt, line 10, character 3"):
         load([b], existing=own)
     assert not list(Path(os.environ["RECOLLECT_CACHE"]).rglob("*.part"))
@@ -399,9 +400,9 @@ def entry():
 def encoded(monkeypatch):
     """How often a text was encoded or a vocabulary made."""
     calls = []
-    encode, train = corpus._encode, tokenize.train
+    encode, train = corpus._encode, tokenizers.train
     monkeypatch.setattr(corpus, "_encode", lambda *a: calls.append(a[1]) or encode(*a))
-    monkeypatch.setattr(tokenize, "train", lambda *a: calls.append("vocabulary") or train(*a))
+    monkeypatch.setattr(tokenizers, "train", lambda *a: calls.append("vocabulary") or train(*a))
     return calls
 
 
@@ -418,7 +419,7 @@ def test_what_was_made_once_is_used_again(write, encoded, kind):
     assert again.fingerprint == first.fingerprint
     assert again.notes == first.notes
     assert again.train.tolist() == first.train.tolist()
-    assert tokenize.fingerprint(again.tokenizer) == tokenize.fingerprint(first.tokenizer)
+    assert tokenizers.fingerprint(again.tokenizer) == tokenizers.fingerprint(first.tokenizer)
 
 
 def test_a_changed_source_is_read_anew(write, encoded):

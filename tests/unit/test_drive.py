@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from recollect.layers.kernels import drive
+from recollect.kernels.recurrent import projection
 from unit.oracles import assert_all_close, gradients, inputs
 
 matmul = torch.backends.cuda.matmul
@@ -12,7 +12,7 @@ on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU
 
 @pytest.fixture
 def coarse(monkeypatch):
-    monkeypatch.setattr(drive, "is_coarse", lambda x: True)
+    monkeypatch.setattr(projection, "is_coarse", lambda x: True)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
@@ -20,7 +20,7 @@ def coarse(monkeypatch):
 def test_values_and_gradients_are_those_of_a_linear_layer(shape, bias, coarse):
     x, W, b = inputs(*shape), inputs(5, 4), inputs(5) if bias else None
     wanted = [tensor for tensor in (x, W, b) if tensor is not None]
-    expected, found = torch.nn.functional.linear(x, W, b), drive.project(x, W, b)
+    expected, found = torch.nn.functional.linear(x, W, b), projection.project(x, W, b)
     assert_all_close([found, *gradients([found], wanted)], [expected, *gradients([expected], wanted)], str(shape))
 
 
@@ -28,24 +28,24 @@ def test_values_and_gradients_are_those_of_a_linear_layer(shape, bias, coarse):
 def test_only_what_is_wanted_has_a_gradient(which, coarse):
     given = [inputs(3, 4), inputs(5, 4), inputs(5)]
     given = [tensor.detach().requires_grad_(at == which) for at, tensor in enumerate(given)]
-    drive.project(*given).sum().backward()
+    projection.project(*given).sum().backward()
     assert [tensor.grad is not None for tensor in given] == [at == which for at in range(3)]
 
 
 def test_the_setting_is_put_back_also_after_an_error():
     before = matmul.fp32_precision
-    with drive.coarsely(True):
+    with projection.coarsely(True):
         assert matmul.fp32_precision == "tf32"
     assert matmul.fp32_precision == before
-    with pytest.raises(KeyError), drive.coarsely(True):
+    with pytest.raises(KeyError), projection.coarsely(True):
         raise KeyError
     assert matmul.fp32_precision == before
-    with drive.coarsely(False):
+    with projection.coarsely(False):
         assert matmul.fp32_precision == before
 
 
 def test_of_several_threads_the_last_puts_the_setting_back():
-    before, (first, second) = matmul.fp32_precision, (drive.coarsely(True) for _ in range(2))
+    before, (first, second) = matmul.fp32_precision, (projection.coarsely(True) for _ in range(2))
     with first:
         second.__enter__()
     assert matmul.fp32_precision == "tf32"
@@ -57,7 +57,7 @@ def test_a_setting_that_follows_another_goes_on_following():
     own = torch.backends.fp32_precision
     try:
         torch.backends.fp32_precision = "tf32"
-        with drive.coarsely(True):
+        with projection.coarsely(True):
             pass
         torch.backends.fp32_precision = "ieee"
         assert matmul.fp32_precision == "ieee"
@@ -67,7 +67,7 @@ def test_a_setting_that_follows_another_goes_on_following():
 
 def test_a_way_back_under_autocast_is_that_of_the_way_forth(coarse):
     x, W = torch.randn(6, 8, requires_grad=True), torch.randn(5, 8, requires_grad=True)
-    y = drive.project(x, W, None)
+    y = projection.project(x, W, None)
     expected = torch.autograd.grad(y.sum(), [x, W], retain_graph=True)
     with torch.autocast("cpu", torch.bfloat16):
         found = torch.autograd.grad(y.sum(), [x, W])
@@ -82,7 +82,7 @@ def test_on_a_gpu_it_is_as_coarse_as_cudnn_may_be_both_ways(allowed):
     before, rnn.fp32_precision = rnn.fp32_precision, "tf32" if allowed else "ieee"
     try:
         x, W = (torch.randn(500, 500, device="cuda", requires_grad=True) for _ in range(2))
-        y = drive.project(x, W, None)
+        y = projection.project(x, W, None)
     finally:
         rnn.fp32_precision = before
     slope = torch.randn_like(y)

@@ -5,7 +5,7 @@ import torch
 
 from recollect.core import state as states
 from recollect.core.contract import ContractError
-from recollect.data import Chars
+from recollect.data.tokenizers import Chars
 from recollect.decode import sample, stream
 from recollect.decode.choice import best, choose, pick
 from recollect.decode.engine import Engine, Whole, chances

@@ -10,9 +10,10 @@ import torch
 
 from recollect.core import laws
 from recollect.core.contract import ContractError
-from recollect.models import forecaster, markov
 from recollect.models.body import KINDS
-from recollect.models.forecaster_scale import window_scale
+from recollect.tasks.series import markov
+from recollect.tasks.series import model as forecaster
+from recollect.tasks.series.window_scale import window_scale
 
 
 def build(model="gru", **settings):

@@ -12,10 +12,10 @@ import tiny
 from recollect.cli import app
 from recollect.core import state as states
 from recollect.core.contract import ContractError
-from recollect.data import Bpe, Bytes, Chars, Words
+from recollect.data.tokenizers import Bpe, Bytes, Chars, Words
 from recollect.decode import sample, stream
 from recollect.models import language, ngram
-from recollect.models.mixture import Mixture
+from recollect.tasks.text.mixture import Mixture
 from recollect.train.job import Used
 from recollect.train.text import JOB
 

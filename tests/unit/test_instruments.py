@@ -13,14 +13,16 @@ from recollect import layers
 from recollect.core import state as states
 from recollect.core.chart import Chart, Line
 from recollect.core.contract import Cell, ContractError, Cost
-from recollect.data import corpus
-from recollect.data.text import Unreachable
+from recollect.data.files import Unreachable
 from recollect.measure import attention, cost, gradients, horizon, influence, instruments, reading
 from recollect.measure import state as state_of
 from recollect.measure.entry import counted, traced, without
 from recollect.measure.flops import Counter
 from recollect.measure.subject import Subject, Whole
-from recollect.models import classifier, forecaster, language, mixture, ngram
+from recollect.models import classifier, language, ngram
+from recollect.tasks.series import model as forecaster
+from recollect.tasks.text import data as corpus
+from recollect.tasks.text import mixture
 
 KINDS = tuple(language.KINDS)
 VOCAB = 7

@@ -14,15 +14,15 @@ import torch
 import tiny
 from recollect import config as edge
 from recollect.core.contract import ContractError
-from recollect.data import Words
-from recollect.data import labels as sets
-from recollect.data.idx import read_idx
-from recollect.data.label_texts import in_order, low
-from recollect.data.labelled import Kept, Labelled, Part
-from recollect.data.text import DataError
-from recollect.models import bag
+from recollect.data.files import DataError
+from recollect.data.tokenizers import Words
 from recollect.models.size import parameters
-from recollect.tasks import labels
+from recollect.tasks.labels import bag
+from recollect.tasks.labels import data as sets
+from recollect.tasks.labels import task as labels
+from recollect.tasks.labels.idx import read_idx
+from recollect.tasks.labels.labelled import Kept, Labelled, Part
+from recollect.tasks.labels.texts import in_order, low
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.labels import JOB, classify
 from recollect.train.loop import Trainer

@@ -10,8 +10,8 @@ import tiny
 from recollect.core import laws
 from recollect.core.contract import ContractError
 from recollect.models import language, ngram
-from recollect.models.mixture import Mixture, best_share, mix
 from recollect.models.size import parameters
+from recollect.tasks.text.mixture import Mixture, best_share, mix
 from recollect.train.text import JOB
 from recollect.train.text import mix as mix_runs
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from recollect.models import least_squares
+from recollect.tasks.series import least_squares
 
 
 def rows(count=40, inputs=3, outputs=2):

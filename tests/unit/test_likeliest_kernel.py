@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
+from recollect import kernels
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Memory
 from recollect.decode import beam, choice, greedy, lattice
-from recollect.layers import kernels
 from unit import interpreter
 from unit.test_engine_greedy import BEGIN, END, PAD, build
 from unit.test_lattice import CONFIGS, encode, every_config
@@ -32,13 +32,13 @@ def _somewhere_to_run(request):
 @pytest.fixture
 def launches(monkeypatch):
     """What was chosen by kernels: a test that never came to them would prove nothing."""
-    from recollect.layers.kernels import likeliest
+    from recollect.kernels.decode import top_tokens
 
     seen = []
     for name in ("write_likeliest", "search_on"):
-        own = getattr(likeliest, name)
+        own = getattr(top_tokens, name)
         monkeypatch.setattr(
-            likeliest, name, lambda *given, own=own, name=name, **places: seen.append(name) or own(*given, **places)
+            top_tokens, name, lambda *given, own=own, name=name, **places: seen.append(name) or own(*given, **places)
         )
     return seen
 

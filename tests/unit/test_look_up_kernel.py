@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from recollect import kernels
 from recollect.core import laws
 from recollect.core import state as states
 from recollect.core.contract import Memory
-from recollect.layers import build, kernels
-from recollect.layers.align import SoftAlign, State
-from recollect.layers.kernels import align
+from recollect.kernels.attention import soft_align
+from recollect.layers import build
+from recollect.layers.soft_align import SoftAlign, State
 from unit import interpreter
 from unit.oracles import randomise
 
@@ -45,15 +46,15 @@ def _seed() -> None:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The steps of each chunk that the kernels looked up: a test that never came to them would prove nothing."""
-    from recollect.layers.kernels import look_up
+    from recollect.kernels.attention import additive
 
-    seen, looks = [], look_up.looks
+    seen, looks = [], additive.looks
 
     def watched(source: Any, weights: Any, steps: int, *, keep: bool) -> Any:
         seen.append(steps)
         return looks(source, weights, steps, keep=keep)
 
-    monkeypatch.setattr(look_up, "looks", watched)
+    monkeypatch.setattr(additive, "looks", watched)
     return seen
 
 
@@ -228,14 +229,14 @@ def test_two_passes_give_the_same_bits(launches):
 
 
 def test_nothing_as_large_as_the_keys_is_kept_of_a_step(monkeypatch):
-    kept, forth = [], align.forth
+    kept, forth = [], soft_align.forth
 
     def spy(*given: Any, **named: Any) -> Any:
         found, steps = forth(*given, **named)
         kept.append(steps)
         return found, steps
 
-    monkeypatch.setattr(align, "forth", spy)
+    monkeypatch.setattr(soft_align, "forth", spy)
     layer = make(DTYPES[-1])
     x = torch.randn(2, 3, layer.dim, device=DEVICE, dtype=DTYPES[-1])
     layer(x, begin(layer, until(9, [9, 2])))
@@ -266,7 +267,9 @@ def test_lowered_sums_are_left_to_plain_operations(dtype, launches):
     assert not launches
 
 
-@pytest.mark.parametrize("options", [{"score": "dot"}, {"score": "general"}, {"align_dim": align.WIDEST + 1}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"score": "dot"}, {"score": "general"}, {"align_dim": soft_align.WIDEST + 1}], ids=str
+)
 def test_other_scores_and_wider_keys_are_left_to_plain_operations(options, launches):
     layer: Any = build("soft-align", dim=3, **options).to(DEVICE)
     with torch.no_grad():

@@ -18,14 +18,14 @@ import tiny
 from recollect import config as edge
 from recollect.config import SettingError
 from recollect.core.contract import ContractError
-from recollect.data import gap_text
-from recollect.data import memory as tests
-from recollect.data.random_choices import distinct
-from recollect.data.text import DataError
+from recollect.data.files import DataError
 from recollect.models import classifier
 from recollect.models.body import KINDS
 from recollect.models.size import parameters
-from recollect.tasks import memory
+from recollect.tasks.memory import data as tests
+from recollect.tasks.memory import gap_text
+from recollect.tasks.memory import task as memory
+from recollect.tasks.memory.random_choices import distinct
 from recollect.train import memory as jobs
 from recollect.train.folder import RunError, RunFolder
 

@@ -19,7 +19,9 @@ from safetensors.torch import load_file, save_file
 from recollect.core import laws
 from recollect.core import state as states
 from recollect.core.contract import ContractError
-from recollect.models import arpa, ngram, ngram_count
+from recollect.models import ngram
+from recollect.models.ngram import arpa
+from recollect.models.ngram import count as ngram_count
 
 DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 SEEDS = st.integers(0, 2**31)

@@ -6,9 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.models import ngram, ngram_table
-from recollect.models.ngram_index import GOLDEN, Index
-from recollect.models.ngram_table import Length
+from recollect.models import ngram
+from recollect.models.ngram import table
+from recollect.models.ngram.index import GOLDEN, Index
+from recollect.models.ngram.table import Length
 
 BELOW = st.integers(1, 55).flatmap(lambda bits: st.integers(1, 1 << bits))
 
@@ -104,10 +105,10 @@ def test_searching_in_order_and_the_table_agree(below, count, seed):
 def test_a_table_is_made_once_it_is_worth_it_and_changes_no_score(monkeypatch):
     text, asked = text_of(40, 4000, 0), text_of(40, 150, 1)
     model = ngram.Config(order=4, vocab=40).build().train_on(text)
-    monkeypatch.setattr(ngram_table, "WORTH", 1e-9)
+    monkeypatch.setattr(table, "WORTH", 1e-9)
     before = scores(model, asked)
     assert indices(model) == [False] * 3
-    monkeypatch.setattr(ngram_table, "WORTH", 4)
+    monkeypatch.setattr(table, "WORTH", 4)
     made = []
     for _ in range(100):
         assert torch.equal(scores(model, asked), before)

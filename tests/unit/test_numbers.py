@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.data import numbers
-from recollect.data.text import DataError
+from recollect.data.files import DataError
+from recollect.tasks.translation import numbers
 
 
 def test_numbers_are_written_in_both_languages():
@@ -89,5 +89,7 @@ def test_every_language_writes_numbers_of_every_length(language):
 
 
 def test_num2words_is_imported_only_when_numbers_are_written():
-    code = "import sys, recollect.data.parallel as p; sys.exit(bool({'num2words', 'sacremoses'} & set(sys.modules)))"
+    code = (
+        "import sys, recollect.tasks.translation.data\nsys.exit(bool({'num2words', 'sacremoses'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

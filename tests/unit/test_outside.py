@@ -13,11 +13,12 @@ from recollect import build, layers
 from recollect.core.contract import Config as BaseConfig
 from recollect.core.contract import ContractError
 from recollect.layers import outside, rnn
-from recollect.models import forecaster, language
+from recollect.models import language
 from recollect.models.body import kind_of
 from recollect.race import look, run
 from recollect.race.heat import Terms, chosen
 from recollect.race.heats import HEATS
+from recollect.tasks.series import model as forecaster
 from recollect.train.jobs import JOBS
 
 FILE = '''"""A layer of one's own.

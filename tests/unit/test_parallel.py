@@ -16,13 +16,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect.data import Chars, corpus, known, pair_tokens, parallel, shards, tokenize
+from recollect.data import known, shards, tokenizers
+from recollect.data.files import DataError
 from recollect.data.known import KNOWN, KnownFile, KnownSet
 from recollect.data.moses import Preparation
-from recollect.data.pairs import Pairs, batches_by_tokens, batches_from
-from recollect.data.parallel import load
-from recollect.data.sides import Side, load_sides, save_sides, sides_from_json, sides_to_json
-from recollect.data.text import DataError
+from recollect.data.sentences import Side, load_sides, save_sides, sides_from_json, sides_to_json
+from recollect.data.tokenizers import Chars
+from recollect.tasks.text import data as corpus
+from recollect.tasks.translation import data as parallel
+from recollect.tasks.translation import tokens as pair_tokens
+from recollect.tasks.translation.data import load
+from recollect.tasks.translation.pairs import Pairs, batches_by_tokens, batches_from
 
 DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 KINDS = ("chars", "chars+bytes", "bytes", "words", "bpe")
@@ -390,7 +394,7 @@ def test_what_a_vocabulary_lacks_is_reported(write):
 def side(language, kind, lower=False, moses=False):
     preparation = Preparation(language, lower, moses)
     texts = [preparation.apply(sentence) + "\n" for sentence in SENTENCES[language]] * 3
-    return Side(preparation, tokenize.train(kind, texts))
+    return Side(preparation, tokenizers.train(kind, texts))
 
 
 @pytest.mark.parametrize("language", SENTENCES)

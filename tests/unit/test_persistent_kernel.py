@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from recollect.layers import build, build_encoder, kernels
-from recollect.layers.kernels import sequence
-from recollect.layers.kernels.gates import GATES
+from recollect import kernels
+from recollect.kernels.recurrent import sequence
+from recollect.kernels.recurrent.gates import GATES
+from recollect.layers import build, build_encoder
 from unit import interpreter
 
 interpreter.mend()
@@ -69,7 +70,7 @@ def assert_near(found, expected, tolerance):
     ],
 )
 def test_outputs_and_gradients_are_those_of_the_loop(cell, ways, batch, width, steps, bias, parts):
-    from recollect.layers.kernels.persistent import Plan, Resident
+    from recollect.kernels.recurrent.persistent import Plan, Resident
 
     inputs, slopes = given(cell, ways, batch, width, steps, bias)
     expected = outcome(sequence.OneByOne(GATES[cell]), inputs, slopes)
@@ -79,7 +80,7 @@ def test_outputs_and_gradients_are_those_of_the_loop(cell, ways, batch, width, s
 
 @every_cell
 def test_outputs_may_be_asked_for_in_part_and_inputs_lie_in_any_order(cell):
-    from recollect.layers.kernels.persistent import Plan, Resident
+    from recollect.kernels.recurrent.persistent import Plan, Resident
 
     inputs, _ = given(cell, ways=2, batch=3, width=8, steps=5, bias=True)
     turned = [None if part is None else part.detach().mT.contiguous().mT.requires_grad_() for part in inputs]
@@ -94,7 +95,7 @@ def test_outputs_may_be_asked_for_in_part_and_inputs_lie_in_any_order(cell):
 
 @every_cell
 def test_outputs_alone_keep_nothing_for_a_way_back(cell):
-    from recollect.layers.kernels.persistent import Plan, Resident
+    from recollect.kernels.recurrent.persistent import Plan, Resident
 
     (drive, U, d, h, c), _ = given(cell, ways=2, batch=3, width=13, steps=4, bias=True)
     whole = Plan(units=16, rows=16, block=128, parts=8)
@@ -109,8 +110,8 @@ def test_outputs_alone_keep_nothing_for_a_way_back(cell):
 
 def test_programs_multiply_alike_both_ways_whatever_torch_is_told_between_them(monkeypatch):
     """The plan, and what fits on the chip, is that of the precision when it was made."""
-    from recollect.layers.kernels import persistent_steps
-    from recollect.layers.kernels.persistent import Resident
+    from recollect.kernels.recurrent import persistent_kernels
+    from recollect.kernels.recurrent.persistent import Resident
 
     told = []
 
@@ -120,8 +121,8 @@ def test_programs_multiply_alike_both_ways_whatever_torch_is_told_between_them(m
 
     rnn, own = torch.backends.cudnn.rnn, torch.backends.cudnn.rnn.fp32_precision
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
-    monkeypatch.setattr(persistent_steps, "forth", Kernel())
-    monkeypatch.setattr(persistent_steps, "back", Kernel())
+    monkeypatch.setattr(persistent_kernels, "forth", Kernel())
+    monkeypatch.setattr(persistent_kernels, "back", Kernel())
     (drive, U, d, h, c), slopes = given("lstm", ways=1, batch=3, width=16, steps=8, bias=True)
     try:
         for first, then in (("tf32", "ieee"), ("ieee", "tf32")):
@@ -139,7 +140,7 @@ def test_programs_multiply_alike_both_ways_whatever_torch_is_told_between_them(m
 @pytest.mark.parametrize("columns", [40, 130, 768, 3072])
 def test_programs_all_run_at_a_time(cell, columns):
     """Whatever the sizes: no more programs than may run, and every unit and row has one."""
-    from recollect.layers.kernels.persistent import HELD, plan
+    from recollect.kernels.recurrent.persistent import HELD, plan
 
     lanes = 1 if cell == "rnn" else 4
     for width in (13, 130, 512, 1024):
@@ -174,7 +175,7 @@ def test_many_programs_find_what_one_loop_does(cell, dtype, ways, batch, width, 
 @on_a_gpu
 @every_cell
 def test_layers_take_it_and_can_be_captured(cell, monkeypatch):
-    from recollect.layers.kernels.persistent import Resident
+    from recollect.kernels.recurrent.persistent import Resident
 
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(kernels, "shared", lambda: False)

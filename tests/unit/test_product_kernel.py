@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
-from recollect.layers import kernels
+from recollect import kernels
 from unit import interpreter
 
 interpreter.mend()
@@ -22,7 +22,7 @@ def _somewhere_to_run(request):
 @pytest.fixture
 def made(monkeypatch):
     """How many rows each product that is made here has."""
-    from recollect.layers.kernels import product
+    from recollect.kernels import product
 
     seen, own = [], product.product
     monkeypatch.setattr(product, "product", lambda x, *rest: seen.append(len(x)) or own(x, *rest))
@@ -45,7 +45,7 @@ def assert_near(found, expected):
 
 @pytest.mark.parametrize(("rows", "size", "count"), [(16, 33, 17), (70, 64, 130), (128, 40, 200), (17, 16, 16)])
 def test_all_three_forms_give_torchs_numbers(rows, size, count, made):
-    from recollect.layers.kernels.product import OnTensorCores
+    from recollect.kernels.product import OnTensorCores
 
     x, whole, bias, add = drawn(rows, size), drawn(count, size + 3), drawn(count), drawn(rows, count)
     weight = whole[:, 3:]  # rows that begin further on
@@ -64,7 +64,7 @@ def test_all_three_forms_give_torchs_numbers(rows, size, count, made):
 
 @pytest.mark.parametrize("nth", range(4))
 def test_every_tile_gives_torchs_numbers(nth, monkeypatch):
-    from recollect.layers.kernels import product
+    from recollect.kernels import product
 
     monkeypatch.setattr(product, "TILES", (product.TILES[nth]._replace(programs=0),))
     x, weight, add = drawn(70, 100), drawn(130, 100), drawn(70, 130)
@@ -73,7 +73,7 @@ def test_every_tile_gives_torchs_numbers(nth, monkeypatch):
 
 
 def test_what_it_does_not_know_is_left_to_torch(made):
-    from recollect.layers.kernels.product import OnTensorCores
+    from recollect.kernels.product import OnTensorCores
 
     x, weight = drawn(32, 24), drawn(40, 24)
     for a, b in ((x.double(), weight.double()), (x[:4], weight), (x, weight[:8]), (x.mT.contiguous().mT, weight)):
@@ -90,7 +90,7 @@ def test_what_it_does_not_know_is_left_to_torch(made):
 
 @pytest.mark.parametrize("form", ["linear", "mm", "addmm"])
 def test_sizes_that_do_not_fit_are_torchs_to_refuse(form, made):
-    from recollect.layers.kernels.product import OnTensorCores
+    from recollect.kernels.product import OnTensorCores
 
     x, weight = drawn(32, 24), drawn(40, 20)
     call = {
@@ -107,7 +107,7 @@ def test_sizes_that_do_not_fit_are_torchs_to_refuse(form, made):
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 40), (32, 40)], ids=str)
 def test_what_is_added_is_spread_as_torch_does(shape):
-    from recollect.layers.kernels.product import OnTensorCores
+    from recollect.kernels.product import OnTensorCores
 
     x, weight, add = drawn(32, 24), drawn(40, 24), drawn(*shape)
     exact = x.double() @ weight.double().mT + add.double()
@@ -118,7 +118,7 @@ def test_what_is_added_is_spread_as_torch_does(shape):
 
 
 def test_rows_that_share_a_place_are_read_there(made):
-    from recollect.layers.kernels.product import OnTensorCores
+    from recollect.kernels.product import OnTensorCores
 
     x, weight = drawn(1, 24).expand(32, 24), drawn(40, 24)
     with OnTensorCores():
@@ -128,7 +128,7 @@ def test_rows_that_share_a_place_are_read_there(made):
 
 
 def test_autocast_chooses_the_precision(made):
-    from recollect.layers.kernels.product import OnTensorCores
+    from recollect.kernels.product import OnTensorCores
 
     with OnTensorCores(), torch.autocast(DEVICE, torch.bfloat16):
         assert linear(drawn(32, 24), drawn(40, 24)).dtype == torch.bfloat16
@@ -139,7 +139,7 @@ def test_autocast_chooses_the_precision(made):
 def test_a_capture_asks_what_the_library_may_do_in_torchs_own_words(precision):
     """Whoever sets `fp32_precision` is refused an answer by `allow_tf32`."""
     from recollect.decode.fixed import products
-    from recollect.layers.kernels.product import OnTensorCores
+    from recollect.kernels.product import OnTensorCores
 
     matmul = torch.backends.cuda.matmul
     before, matmul.fp32_precision = matmul.fp32_precision, precision
@@ -151,7 +151,7 @@ def test_a_capture_asks_what_the_library_may_do_in_torchs_own_words(precision):
 
 
 def test_a_compiler_sees_torchs_own_products():
-    from recollect.layers.kernels.product import OnTensorCores
+    from recollect.kernels.product import OnTensorCores
 
     seen = []
 

@@ -13,13 +13,13 @@ import torch
 import tiny
 from recollect import config as edge
 from recollect.core.contract import ContractError
-from recollect.data import ratings as sets
-from recollect.data.generated_ratings import Made
-from recollect.data.rated import Kept, Part, Ratings
-from recollect.data.text import DataError
-from recollect.models import ratings as models
+from recollect.data.files import DataError
 from recollect.models.size import parameters
-from recollect.tasks import ratings
+from recollect.tasks.ratings import data as sets
+from recollect.tasks.ratings import model as models
+from recollect.tasks.ratings import task as ratings
+from recollect.tasks.ratings.generated import Made
+from recollect.tasks.ratings.rated import Kept, Part, Ratings
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.loop import Trainer
 from recollect.train.ratings import JOB, directions, nearest

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from recollect.data import scenes
-from recollect.data.text import DataError
+from recollect.data.files import DataError
+from recollect.tasks.captions import scenes
 
 SOME = {split: list(scenes.scenes(split, 150)) for split in scenes.SPLITS}
 every = pytest.mark.parametrize("split", scenes.SPLITS)

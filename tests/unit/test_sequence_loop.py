@@ -8,8 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from recollect.core import ragged
 from recollect.core import state as states
+from recollect.kernels.recurrent import sequence
 from recollect.layers import build, build_encoder
-from recollect.layers.kernels import sequence
 from recollect.layers.recurrent import Recurrent
 from unit.oracles import assert_all_close, gradients, inputs, random_state
 

@@ -16,17 +16,17 @@ import torch
 import tiny
 from recollect.config import read_recipe
 from recollect.core.contract import ContractError
-from recollect.data import series as data
-from recollect.data.scaler import Scaler, season
-from recollect.data.series import Series
-from recollect.data.series_gaps import bridged, close_gaps, trim
-from recollect.data.series_sources import noisy_sine, open_table
-from recollect.data.series_table import read_table
-from recollect.data.text import DataError
+from recollect.data.files import DataError
 from recollect.report import series as series_figure
 from recollect.report.series import plot
-from recollect.tasks import series
-from recollect.tasks.series import Errors, SeriesTask
+from recollect.tasks.series import data
+from recollect.tasks.series import task as series
+from recollect.tasks.series.data import Series
+from recollect.tasks.series.gaps import bridged, close_gaps, trim
+from recollect.tasks.series.scaler import Scaler, season
+from recollect.tasks.series.sources import noisy_sine, open_table
+from recollect.tasks.series.table import read_table
+from recollect.tasks.series.task import Errors, SeriesTask
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.loop import Trainer
 from recollect.train.series import JOB, DataConfig, k_step

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm, relu
 
-from recollect.layers import kernels
+from recollect import kernels
+from recollect.kernels.decode import block as step
 from recollect.layers.attention import Config as AttentionConfig
-from recollect.layers.kernels import step
 from recollect.layers.position import angles
 from recollect.layers.transformer import Config as BlockConfig
 from unit import interpreter

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from recollect import kernels
 from recollect.core import state as states
-from recollect.layers import build, kernels
+from recollect.layers import build
 from unit import interpreter
 from unit.oracles import randomise
 
@@ -59,7 +60,7 @@ def projected(layer, x):
 @torch.no_grad()
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_each_step_gives_the_layers_output_and_state(name, options):
-    from recollect.layers.kernels.step_ttt import Step
+    from recollect.kernels.ttt.step import Step
 
     layer = made(name, options)
     step, rows = Step(layer), 3
@@ -88,7 +89,7 @@ def test_each_step_gives_the_layers_output_and_state(name, options):
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["ttt-linear", "ttt-mlp"])
 def test_a_state_laid_out_otherwise_is_copied_and_the_copy_waited_for(name, monkeypatch):
-    from recollect.layers.kernels import step_ttt
+    from recollect.kernels.ttt import step as step_ttt
 
     wanted, own = [], step_ttt.overlapping
     monkeypatch.setattr(step_ttt, "overlapping", lambda device, early: wanted.append(early) or own(device, early))
@@ -109,7 +110,7 @@ def test_a_state_laid_out_otherwise_is_copied_and_the_copy_waited_for(name, monk
 @pytest.mark.parametrize("options", [{}, {"learn_rate": False, "out_norm": False}], ids=str)
 def test_a_layer_called_for_one_step_takes_the_kernel(name, options, monkeypatch):
     """Where nobody asks for gradients and nothing is lowered; else the plain form, to the same numbers."""
-    from recollect.layers.kernels import step_ttt
+    from recollect.kernels.ttt import step as step_ttt
 
     monkeypatch.setattr(kernels, "can_launch", lambda tensor: kernels.unwatched())
     used, own = [], step_ttt.Step.__call__
@@ -130,7 +131,7 @@ def test_a_layer_called_for_one_step_takes_the_kernel(name, options, monkeypatch
 
 
 def test_inner_models_that_no_program_could_hold_are_not_taken():
-    from recollect.layers.kernels.step_ttt import takes
+    from recollect.kernels.ttt.step import takes
 
     assert takes(build("ttt-linear", dim=128))
     assert not takes(build("ttt-linear", dim=256))

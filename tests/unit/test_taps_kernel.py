@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import conv1d
 
-from recollect.layers import kernels
-from recollect.layers.kernels import convolve
-from recollect.layers.kernels.convolve import Taps
+from recollect import kernels
+from recollect.kernels.conv import convolve
+from recollect.kernels.conv.convolve import Taps
 from unit import interpreter
 
 interpreter.mend()
@@ -25,7 +25,7 @@ def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which kernels were called: a test that never came to them would prove nothing."""
-    from recollect.layers.kernels import taps
+    from recollect.kernels.conv import taps
 
     seen = []
     for name in ("correlated", "gathered"):

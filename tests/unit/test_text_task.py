@@ -10,9 +10,9 @@ from torch import nn
 
 import tiny
 from recollect.core.contract import ContractError
-from recollect.data.text import DataError
+from recollect.data.files import DataError
 from recollect.models import language
-from recollect.tasks import text
+from recollect.tasks.text import task as text
 
 RULES = ("windows", "stateful", "sliding")
 SHAPES = [(9, 4), (10, 4), (13, 4), (14, 5), (5, 4), (30, 7), (12, 1), (8, 2), (41, 3)]  # tokens, context

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from recollect.data import Bpe, Bytes, Chars, Words, byte_pairs, tokenize, words
-from recollect.data.character_classes import SOLID, classes
-from recollect.data.text import DataError, rechunk
-from recollect.data.tokenizer import LONGEST_WORD, smallest
+from recollect.data import tokenizers
+from recollect.data.files import DataError, rechunk
+from recollect.data.tokenizers import Bpe, Bytes, Chars, Words, byte_pairs, words
+from recollect.data.tokenizers.base import LONGEST_WORD, smallest
+from recollect.data.tokenizers.character_classes import SOLID, classes
 
 DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 POEMS = (
@@ -125,9 +126,9 @@ def test_pushed_tokens_join_to_what_decode_gives(bpe, data, text):
 @given(TEXTS.filter(bool))
 def test_json_brings_back_the_same_tokeniser(bpe, text):
     for tokenizer in (*makers(text), bpe):
-        again = tokenize.from_json(json.loads(json.dumps(tokenizer.to_json())))
+        again = tokenizers.from_json(json.loads(json.dumps(tokenizer.to_json())))
         assert type(again) is type(tokenizer)
-        assert tokenize.fingerprint(again) == tokenize.fingerprint(tokenizer)
+        assert tokenizers.fingerprint(again) == tokenizers.fingerprint(tokenizer)
         assert (again.size, again.unknown) == (tokenizer.size, tokenizer.unknown)
         assert again.encode(text).tolist() == tokenizer.encode(text).tolist()
 
@@ -374,8 +375,8 @@ def test_a_large_text_is_sampled_evenly_and_within_bounds(monkeypatch):
 
 def test_byte_pairs_are_learnt_alike_in_every_process():
     code = (
-        "import sys; from recollect.data import Bpe, tokenize\n"
-        "print(tokenize.fingerprint(Bpe.train([sys.stdin.buffer.read().decode()], 400)))"
+        "import sys; from recollect.data import tokenizers\n"
+        "print(tokenizers.fingerprint(tokenizers.Bpe.train([sys.stdin.buffer.read().decode()], 400)))"
     )
     found = {
         subprocess.run(
@@ -395,9 +396,9 @@ def test_byte_pairs_are_learnt_alike_in_every_process():
 
 def test_a_tokeniser_is_kept_as_json(tmp_path, bpe):
     for tokenizer in (*makers(MIXED), bpe):
-        tokenize.save(tokenizer, tmp_path / "tokenizer.json")
+        tokenizers.save(tokenizer, tmp_path / "tokenizer.json")
         json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
-        again = tokenize.load(tmp_path / "tokenizer.json")
+        again = tokenizers.load(tmp_path / "tokenizer.json")
         assert again.encode(MIXED).tolist() == tokenizer.encode(MIXED).tolist()
     assert [p.name for p in tmp_path.iterdir()] == ["tokenizer.json"]
 
@@ -428,7 +429,7 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path, content, complaint):
     path = tmp_path / "tokenizer.json"
     path.write_text(content)
     with pytest.raises(DataError, match=complaint) as caught:
-        tokenize.load(path)
+        tokenizers.load(path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
 
@@ -437,16 +438,16 @@ def test_merges_must_be_of_known_tokens(bpe):
     data = bpe.to_json()
     data["merges"] = [["a", "中"]]
     with pytest.raises(DataError, match="merges"):
-        tokenize.from_json(data)
+        tokenizers.from_json(data)
 
 
 def test_a_wrong_kind_is_answered_with_the_right_one():
     with pytest.raises(DataError, match="did you mean chars"):
-        tokenize.train("char", ["a"])
+        tokenizers.train("char", ["a"])
     with pytest.raises(DataError, match="256 for bytes"):
-        tokenize.train("bytes", ["a"], 300)
+        tokenizers.train("bytes", ["a"], 300)
     with pytest.raises(DataError, match="3 or more"):
-        tokenize.train("words", ["a"], 2)
+        tokenizers.train("words", ["a"], 2)
 
 
 def test_half_a_surrogate_pair_is_refused(bpe):

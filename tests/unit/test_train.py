@@ -18,7 +18,7 @@ from recollect.core.contract import ContractError
 from recollect.core.task import Loss
 from recollect.models import language
 from recollect.models.size import parameters
-from recollect.tasks import text
+from recollect.tasks.text import task as text
 from recollect.train import budget, checkpoint
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.loop import Trainer, TrainingStopped

@@ -22,15 +22,16 @@ from recollect import cli
 from recollect.config import SettingError
 from recollect.core import ragged
 from recollect.core.contract import Memory
-from recollect.data import parallel
-from recollect.data.pairs import batches_by_tokens
-from recollect.data.text import DataError
+from recollect.data.files import DataError
 from recollect.decode import beam, translate
 from recollect.measure.alignment import align
 from recollect.models import seq2seq
 from recollect.race.heat import accepted
 from recollect.race.heats import HEATS
-from recollect.tasks import bleu, translation
+from recollect.tasks.translation import bleu
+from recollect.tasks.translation import data as parallel
+from recollect.tasks.translation import task as translation
+from recollect.tasks.translation.pairs import batches_by_tokens
 from recollect.train import checkpoint, jobs
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.settings import Settings

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from recollect import kernels
 from recollect.core import laws
-from recollect.layers import build, kernels
+from recollect.layers import build
 from unit import interpreter
 from unit.ttt_kernels import DEVICE, DTYPE, NARROW, assert_passes_by, everything, made, plain, used, watch
 from unit.ttt_kernels import assert_same as assert_all_same
@@ -43,9 +44,9 @@ def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    from recollect.layers.kernels import ttt_linear
+    from recollect.kernels.ttt import linear
 
-    return watch(ttt_linear, monkeypatch)
+    return watch(linear, monkeypatch)
 
 
 make = partial(made, "ttt-linear")
@@ -90,7 +91,7 @@ def test_a_factor_clamped_to_zero_and_a_norm_weight_of_zero_have_gradients(launc
 
 @pytest.mark.slow
 def test_the_gradients_are_those_of_finite_differences():
-    from recollect.layers.kernels import ttt_linear
+    from recollect.kernels.ttt import linear
 
     if DEVICE == "cuda":
         pytest.skip("needs float64, which the kernels have in the interpreter only")
@@ -101,7 +102,7 @@ def test_the_gradients_are_those_of_finite_differences():
     norm = [torch.randn(1, 1, size).double().requires_grad_() for _ in range(2)]
 
     def sequence(q, k, v, rate, factors, *rest):
-        y, after = ttt_linear.run(q, k, v, rate, offset, factors, ttt_linear.Inner(*rest[:4]), rest[4:], True)
+        y, after = linear.run(q, k, v, rate, offset, factors, linear.Inner(*rest[:4]), rest[4:], True)
         return y, *after
 
     arguments = (q, k, v, rate, factors, *inner, *norm)

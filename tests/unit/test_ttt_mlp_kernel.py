@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from recollect import kernels
 from recollect.core import laws
-from recollect.layers import build, kernels
+from recollect.layers import build
 from unit import interpreter
 from unit.ttt_kernels import DEVICE, DTYPE, NARROW, assert_passes_by, everything, made, plain, used, watch
 from unit.ttt_kernels import assert_same as assert_all_same
@@ -46,9 +47,9 @@ def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    from recollect.layers.kernels import ttt_mlp
+    from recollect.kernels.ttt import mlp
 
-    return watch(ttt_mlp, monkeypatch)
+    return watch(mlp, monkeypatch)
 
 
 make = partial(made, "ttt-mlp")
@@ -95,7 +96,7 @@ def test_a_factor_clamped_to_zero_and_a_norm_weight_of_zero_have_gradients(launc
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, 4])
 def test_the_gradients_are_those_of_finite_differences(steps):
-    from recollect.layers.kernels import ttt_mlp
+    from recollect.kernels.ttt import mlp
 
     if DEVICE == "cuda":
         pytest.skip("needs float64, which the kernels have in the interpreter only")
@@ -107,8 +108,8 @@ def test_the_gradients_are_those_of_finite_differences(steps):
     norm = [torch.randn(1, 1, size).double().requires_grad_() for _ in range(2)]
 
     def sequence(q, k, v, rate, factors, *rest):
-        model, gathered = ttt_mlp.Inner(*rest[:4]), ttt_mlp.Inner(*rest[4:8])
-        y, model, gathered = ttt_mlp.run(q, k, v, rate, offset, factors, model, gathered, rest[8:], True)
+        model, gathered = mlp.Inner(*rest[:4]), mlp.Inner(*rest[4:8])
+        y, model, gathered = mlp.run(q, k, v, rate, offset, factors, model, gathered, rest[8:], True)
         return y, *model, *gathered
 
     arguments = (q, k, v, rate, factors, *inner, *norm)

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from recollect import kernels
 from recollect.core import state as states
-from recollect.layers import build, kernels, ttt
+from recollect.layers import build, ttt
 from unit.oracles import randomise
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from ..core.chart import Line
-from ..data import parallel
 from ..models import seq2seq
-from ..tasks.translation import Batch, TranslationTask
-from ..tasks.translation import Config as TaskConfig
+from ..tasks.translation import data as parallel
+from ..tasks.translation.task import Batch, TranslationTask
+from ..tasks.translation.task import Config as TaskConfig
 from ._own_data import fit
 from ._shown import curve, gather
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..tasks.translation import TranslationTask
+from ..tasks.translation.task import TranslationTask
 from ._copying import Copying, train
 
 

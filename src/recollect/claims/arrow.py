@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from ..core.chart import Chart
-from ..data import corpus
 from ..models import language
-from ..tasks.text import Config as TextConfig
-from ..tasks.text import TextTask
+from ..tasks.text import data as corpus
+from ..tasks.text.task import Config as TextConfig
+from ..tasks.text.task import TextTask
 from ._limits import limits
 from ._own_data import fit
 from ._shown import curve, said

@@ -19,7 +19,7 @@ from math import log
 from typing import Any
 
 from ..core.chart import Chart
-from ..data.memory import Copy
+from ..tasks.memory.data import Copy
 from ._shown import curve, gather, said, sentence
 from ._trained import Trained, seeds, train
 from .claim import Claim, Effort, Found, Verdict, apart

@@ -14,13 +14,13 @@ from torch.nn.functional import cross_entropy
 
 from ..core import laws
 from ..core.chart import Chart, Line
-from ..data.chars_and_bytes import Chars
-from ..data.corpus import Corpus
+from ..data.tokenizers.chars_and_bytes import Chars
 from ..decode import sample
 from ..layers import LINEAGE, attention
 from ..models import language
-from ..tasks.text import Config as TaskConfig
-from ..tasks.text import TextTask
+from ..tasks.text.data import Corpus
+from ..tasks.text.task import Config as TaskConfig
+from ..tasks.text.task import TextTask
 from ..train.loop import Trainer
 from ..train.settings import Settings
 from .claim import Claim, Effort, Found, Verdict

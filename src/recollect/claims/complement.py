@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..core.chart import Chart
-from ..data import corpus
 from ..models import language, ngram
-from ..models.mixture import best_share, mix
-from ..tasks.text import Config as TextConfig
-from ..tasks.text import TextTask
+from ..tasks.text import data as corpus
+from ..tasks.text.mixture import best_share, mix
+from ..tasks.text.task import Config as TextConfig
+from ..tasks.text.task import TextTask
 from ._limits import limits
 from ._own_data import fit
 from ._shown import curve, said

@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from ..core.chart import Chart, Map
-from ..data import corpus
 from ..models import language
-from ..tasks.text import Config as TextConfig
-from ..tasks.text import TextTask
+from ..tasks.text import data as corpus
+from ..tasks.text.task import Config as TextConfig
+from ..tasks.text.task import TextTask
 from ._limits import limits
 from ._own_data import fit
 from ._sentences import ARTICLES, NOUNS, ORDERS, PLAIN, SIZE, VERB, Sentence, sentence

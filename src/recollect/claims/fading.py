@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ..core.chart import Chart
-from ..tasks.translation import TranslationTask
+from ..tasks.translation.task import TranslationTask
 from ._copying import FORWARD, Copying, lines, train
 from ._limits import limits
 from ._shown import said

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..core.chart import Chart
-from ..models.ratings import recovery
+from ..tasks.ratings.model import recovery
 from ._limits import limits
 from ._shown import curve, said
 from ._trained import seeds, train

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..core.chart import Chart
-from ..data.memory_contract import Rows, Test, everywhere
+from ..tasks.memory.generator import Rows, Test, everywhere
 from ..train.memory import MemoryJob
 from ._shown import curve, said, sentence
 from ._trained import seeds, train

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from ..core.chart import Chart, Line
-from ..tasks import series
+from ..tasks.series import task as series
 from ._limits import limits
 from ._trained import seeds, train
 from .claim import Claim, Effort, Found, Verdict

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..core.chart import Chart, Line
 from ..layers import LAYERS
-from ..tasks.memory import MemoryTask
+from ..tasks.memory.task import MemoryTask
 from ._autograd import outputs
 from ._trained import seeds, train
 from .claim import Claim, Effort, Found, Verdict

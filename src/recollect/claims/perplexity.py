@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from ..core.chart import Chart, Line
-from ..data.chars_and_bytes import Chars
-from ..data.corpus import Corpus
+from ..data.tokenizers.chars_and_bytes import Chars
 from ..models import language
-from ..tasks.text import Config as TaskConfig
-from ..tasks.text import TextTask
+from ..tasks.text.data import Corpus
+from ..tasks.text.task import Config as TaskConfig
+from ..tasks.text.task import TextTask
 from .claim import Claim, Effort, Found, Verdict
 
 VOCABULARIES = (2, 27, 512)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from ..core.chart import Chart
-from ..tasks.translation import TranslationTask
+from ..tasks.translation.task import TranslationTask
 from ._copying import BACKWARD, FORWARD, Copying, lines, train
 from ._shown import said
 from ._trained import seeds

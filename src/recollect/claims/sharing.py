@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from ..core.chart import Chart
 from ..core.contract import Cell, Cost, Memory
-from ..data.memory import Adding
-from ..data.memory_contract import Rows
 from ..models import classifier
 from ..models.size import parameters
-from ..tasks import memory
+from ..tasks.memory import task as memory
+from ..tasks.memory.data import Adding
+from ..tasks.memory.generator import Rows
 from ..train.loop import Trainer
 from ..train.settings import Settings
 from ._shown import curve, said, sentence

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ..core.chart import Chart
-from ..data.series_sources import noisy_sine
+from ..tasks.series.sources import noisy_sine
 from ._limits import limits
 from ._shown import curve, said
 from ._trained import Trained, seeds, train

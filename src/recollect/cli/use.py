@@ -173,7 +173,7 @@ def classify(
     from itertools import chain
     from pathlib import Path
 
-    from ..data.text import lines
+    from ..data.files import lines
     from ..train import labels as job
 
     used = job.JOB.load(run, device_of(device))
@@ -201,9 +201,9 @@ def forecast(
     import csv
     from contextlib import nullcontext
 
-    from ..data.series import prepare
-    from ..data.series_gaps import bridged
     from ..report.drawing import figure
+    from ..tasks.series.data import prepare
+    from ..tasks.series.gaps import bridged
     from ..train import series, series_use
 
     if plot:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from ..core.files import sync_folder
-from .text import DataError, StrPath, Unreachable
+from .files import DataError, StrPath, Unreachable
 
 TIMEOUT = 30  # seconds without a byte
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from .text import DataError
+from .files import DataError
 
 CODE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")  # of a language: en, zh, pt_BR
 SPACELESS = ("zh", "yue", "ja")  # languages whose words are not parted by blanks

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..core.files import sync_folder, write_aside
-from .text import DataError, some_of
-from .tokenizer import smallest
+from .files import DataError, some_of
+from .tokenizers.base import smallest
 
 FORMAT = 1
 EDGE = 1 << 20  # bytes at either end of a shard that are checked when it is opened

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .. import kernels
 from ..core.contract import ContractError, check_settings
-from ..layers import kernels
 
 FEW = 8  # where more than one in so many tokens may be drawn, all are put in order
 MOST = 32  # tokens that kernels choose at a time, or forbid: each is a turn of a loop

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import kernels
 from ..core import state as states
-from ..layers import kernels
 from .choice import Config, pick, seen_in
 from .position import Position
 
@@ -128,7 +128,7 @@ def products(device: torch.device) -> Any:
     less = torch.backends.cuda.matmul.fp32_precision == "tf32"  # `allow_tf32` may refuse to answer
     if less or not kernels.can_launch(torch.empty(0, device=device)):
         return nullcontext()
-    from ..layers.kernels.product import OnTensorCores
+    from ..kernels.product import OnTensorCores
 
     return OnTensorCores()
 

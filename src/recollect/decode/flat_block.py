@@ -1,6 +1,6 @@
 """The blocks of a Transformer for one step, and the three functions that they are made of.
 
-`layers.kernels.step` has the same three as kernels, which a GPU runs where it can. What they compute is said here.
+`kernels.decode.block` has the same three as kernels, which a GPU runs where it can. What they compute is said here.
 """
 
 from collections.abc import Callable
@@ -112,10 +112,10 @@ PLAIN = Ways(norm_linear, linear_add, attend_step)
 def ways(x: Tensor) -> Ways:
     """Kernels, where they can take such a tensor."""
     if x.is_cuda:
-        from ..layers.kernels import step
+        from ..kernels.decode import block
 
-        if step.usable(x):
-            return Ways(step.norm_linear, step.linear_add, step.attend_step)
+        if block.usable(x):
+            return Ways(block.norm_linear, block.linear_add, block.attend_step)
     return PLAIN
 
 

@@ -1,6 +1,6 @@
 """A block of test-time training for one step: one product in, the layer's own dual form, one product out.
 
-On a GPU the form in between is one kernel where the inner model is small enough (`layers.kernels.step_ttt`).
+On a GPU the form in between is one kernel where the inner model is small enough (`kernels.ttt.step`).
 """
 
 from typing import Any
@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..layers import kernels, norm, ttt
+from .. import kernels
+from ..layers import norm, ttt
 from .flat_block import PLAIN, Clock, Normed, Ways, ways
 from .flat_matrix import lay
 
@@ -67,6 +68,6 @@ def kernel_of(layer: ttt.Ttt) -> Any:
     weight = layer.out.weight
     if ways(weight) is PLAIN or not kernels.can_launch(weight):
         return None
-    from ..layers.kernels import step_ttt
+    from ..kernels.ttt import step
 
-    return step_ttt.Step(layer) if step_ttt.takes(layer) else None
+    return step.Step(layer) if step.takes(layer) else None

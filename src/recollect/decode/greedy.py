@@ -59,11 +59,11 @@ class Writer:
     def choose(self, logits: Tensor) -> None:
         """The likeliest token of each row (B V), and count on."""
         if in_kernels(logits, self.logprobs, self.forbidden, 1):
-            from ..layers.kernels import likeliest
+            from ..kernels.decode import top_tokens
 
             check_tokens(self.largest, logits.shape[1])
             places = {"token": self.token, "tokens": self.tokens, "logprobs": self.logprobs, "at": self.at}
-            likeliest.write_likeliest(logits, self.forbidden, **places)
+            top_tokens.write_likeliest(logits, self.forbidden, **places)
             return
         logp = log_probabilities(logits, self.forbidden, self.largest)
         logprob, token = logp.max(dim=-1, keepdim=True)  # of equals the first

@@ -82,10 +82,10 @@ class Lattice:
         return (self.rows + on.parent).flatten()
 
     def chosen_in_kernels(self, logits: Tensor) -> Tensor:
-        from ..layers.kernels import likeliest
+        from ..kernels.decode import top_tokens
 
         check_tokens(self.largest, logits.shape[1])
-        return likeliest.search_on(
+        return top_tokens.search_on(
             logits,
             self.forbidden,
             self.end,

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from ..core.contract import Config, ContractError, Encoder, Layer
 from . import (
-    align,
     attention,
     combine,
     context,
@@ -25,6 +24,7 @@ from . import (
     outside,
     position,
     rnn,
+    soft_align,
     tcn,
     transformer,
     ttt,
@@ -41,7 +41,7 @@ LINEAGE: dict[str, type[Config]] = {
     "linear-attention": linear_attention.Config,
     "ttt-linear": ttt.Config,
     "ttt-mlp": ttt.MlpConfig,
-    "soft-align": align.Config,
+    "soft-align": soft_align.Config,
     "cross-attention": cross_attention.Config,
 }
 PARTS: dict[str, type[Config]] = {

@@ -16,9 +16,9 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from .. import kernels
 from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Layer, Memory
-from . import kernels
 from .alignment import Places
 from .attend import Attend, AttendConfig, Heads
 from .position import Added, PositionName, positions_of, rotate, slopes, turn, turns

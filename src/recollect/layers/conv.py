@@ -16,7 +16,7 @@ from torch.nn.functional import linear
 
 from ..core.contract import Cell, ContractError, Cost, Memory
 from ..core.contract import Config as BaseConfig
-from .kernels.convolve import convolve
+from ..kernels.conv.convolve import convolve
 from .window import last_inputs, shift
 
 

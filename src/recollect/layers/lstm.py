@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ..core.contract import Memory
-from .kernels.gates import GATES
+from ..kernels.recurrent.gates import GATES
 from .recurrent import Recurrent, RecurrentConfig, batch_first, layer_first
 
 

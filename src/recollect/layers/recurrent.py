@@ -16,8 +16,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from ..core import ragged
 from ..core import state as states
 from ..core.contract import Cell, Config, ContractError, Cost
-from .kernels.gates import Gates
-from .kernels.sequence import ends, lowered, over, resident
+from ..kernels.recurrent.gates import Gates
+from ..kernels.recurrent.sequence import ends, lowered, over, resident
 
 S = TypeVar("S", bound=tuple[Tensor, ...])
 

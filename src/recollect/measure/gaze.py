@@ -11,7 +11,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 from ..decode.beam import Hypothesis
 from ..decode.sample import device_of
 from ..decode.translate import looks
-from ..tasks.captions import cover, numbers
+from ..tasks.captions.task import cover, numbers
 from ..train.job import Used
 from . import influence
 from .alignment import chosen

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from ..core.contract import ContractError
-from ..data.text import Unreachable
+from ..data.files import Unreachable
 from ..decode.beam import Hypothesis
 from ..decode.choice import Config as Drawing
 from ..decode.engine import Engine
 from ..decode.sample import device_of
 from ..decode.translate import hypotheses, pad
-from ..models.forecaster_memory import Stepper
-from ..tasks import captions
+from ..tasks.captions import task as captions
+from ..tasks.series.readers import Stepper
 from ..train import captions as caption_job
 from ..train import jobs
 from ..train.folder import RunError

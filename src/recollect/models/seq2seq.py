@@ -23,20 +23,9 @@ from torch.nn.functional import dropout
 from ..core import ragged
 from ..core.contract import Config as LayerConfig
 from ..core.contract import ContractError, Cost, Encoder, Layer, Memory, check_settings, check_state
-from ..layers import (
-    align,
-    combine,
-    context,
-    cross_attention,
-    encoder,
-    fixed,
-    gated_conv,
-    mlp,
-    norm,
-    position,
-    transformer,
-)
+from ..layers import combine, context, cross_attention, encoder, fixed, gated_conv, mlp, norm, position, transformer
 from ..layers import dropout as drop
+from ..layers import soft_align as align
 from ..layers.alignment import AlignmentName
 from ..layers.attention import Config as AttentionConfig
 from ..layers.fixed import CELLS, CellName

@@ -11,16 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
-from ..data import pictures
-from ..data.captioned import Captioned, Kept, load_kept, save_kept
-from ..data.picture_files import read_picture
-from ..data.picture_sources import COUNTS, SETS, SHAPES
-from ..data.pictures import LONGEST, SHARE
 from ..decode.beam import Config as Search
 from ..decode.beam import Hypothesis
 from ..decode.sample import device_of
-from ..models import captioner, seq2seq
-from ..tasks import captions
+from ..models import seq2seq
+from ..tasks.captions import data as pictures
+from ..tasks.captions import model as captioner
+from ..tasks.captions import task as captions
+from ..tasks.captions.captioned import Captioned, Kept, load_kept, save_kept
+from ..tasks.captions.data import LONGEST, SHARE
+from ..tasks.captions.picture_files import read_picture
+from ..tasks.captions.sources import COUNTS, SETS, SHAPES
 from .folder import RunError
 from .job import Job, Run, Used, told
 

@@ -13,15 +13,16 @@ from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.files import write_aside
-from ..data import labels as sets
-from ..data import tokenize
-from ..data.label_sources import SETS, find_images
-from ..data.labelled import Kept, Labelled, StepName
-from ..data.text import DataError, lines
+from ..data import tokenizers
+from ..data.files import DataError, lines
 from ..layers import LAYERS, known
-from ..models import bag, classifier
+from ..models import classifier
 from ..models.body import KINDS, kind_of
-from ..tasks import labels
+from ..tasks.labels import bag
+from ..tasks.labels import data as sets
+from ..tasks.labels import task as labels
+from ..tasks.labels.labelled import Kept, Labelled, StepName
+from ..tasks.labels.sources import SETS, find_images
 from . import checkpoint
 from .budget import Spent
 from .folder import RunError, RunFolder
@@ -57,7 +58,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_settings(self, least={"permute": 0})
         check_names(self)
-        known("tokenizer", self.tokenizer, tokenize.CHOICES)
+        known("tokenizer", self.tokenizer, tokenizers.CHOICES)
 
     def load(self, data_dir: str | None = None, kept: Kept | None = None) -> Labelled:
         return sets.load(**asdict(self), data_dir=data_dir, kept=kept)
@@ -95,7 +96,7 @@ class LabelsJob(Job[Labelled, Kept]):
 
     def save(self, kept: Kept, folder: Path) -> None:
         if kept.tokenizer is not None:
-            tokenize.save(kept.tokenizer, folder / "tokenizer.json")
+            tokenizers.save(kept.tokenizer, folder / "tokenizer.json")
         write_aside(folder / "labels.json", (json.dumps(kept.to_json(), ensure_ascii=False) + "\n").encode())
 
     def recall(self, folder: Path) -> Kept:
@@ -105,7 +106,7 @@ class LabelsJob(Job[Labelled, Kept]):
             texts = content["shape"] is None
             if texts and not (folder / "tokenizer.json").exists():
                 raise RunError(f"{folder / 'tokenizer.json'}: expected this file in the run folder, found none")
-            return Kept.from_json(content, tokenize.load(folder / "tokenizer.json") if texts else None)
+            return Kept.from_json(content, tokenizers.load(folder / "tokenizer.json") if texts else None)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise RunError(f"{path}: expected the labels of a run, found something else ({error!r})") from error
         except (RunError, DataError):

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from ..config import SettingError, distribute, split
 from ..core.contract import ContractError, Memory
-from ..data.memory import TESTS
-from ..data.memory_contract import VERSION, Test
 from ..layers import LAYERS
 from ..models import classifier
 from ..models.body import KINDS, kind_of
-from ..tasks import memory
+from ..tasks.memory import task as memory
+from ..tasks.memory.data import TESTS
+from ..tasks.memory.generator import VERSION, Test
 from .folder import RunError, RunFolder
 from .job import Job, Run, told
 

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.files import write_aside
-from ..data import ratings as sets
-from ..data.generated_ratings import GENERATED, TRUTH, Made
-from ..data.rated import Kept, Ratings
 from ..layers import known
-from ..models import ratings as models
 from ..models import size
-from ..tasks import ratings
+from ..tasks.ratings import data as sets
+from ..tasks.ratings import model as models
+from ..tasks.ratings import task as ratings
+from ..tasks.ratings.generated import GENERATED, TRUTH, Made
+from ..tasks.ratings.rated import Kept, Ratings
 from .folder import RunError, RunFolder
 from .job import Job, Run, Used, check_names, told
 

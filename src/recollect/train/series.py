@@ -10,19 +10,19 @@ from torch import Tensor, nn
 
 from ..core import laws
 from ..core.contract import ContractError, Memory, check_settings
-from ..data import series as data_series
-from ..data.scaler import Scaler
-from ..data.series import Series
-from ..data.series_gaps import FillName
-from ..data.series_sources import NAMES
-from ..data.series_table import HeaderName
 from ..layers import LAYERS
-from ..models import forecaster
 from ..models.body import KINDS, kind_of
-from ..models.forecaster import Forecaster
-from ..models.forecaster_memory import Stepper
-from ..tasks import series
-from ..tasks.series import SeriesTask, marks
+from ..tasks.series import data as data_series
+from ..tasks.series import model as forecaster
+from ..tasks.series import task as series
+from ..tasks.series.data import Series
+from ..tasks.series.gaps import FillName
+from ..tasks.series.model import Forecaster
+from ..tasks.series.readers import Stepper
+from ..tasks.series.scaler import Scaler
+from ..tasks.series.sources import NAMES
+from ..tasks.series.table import HeaderName
+from ..tasks.series.task import SeriesTask, marks
 from . import checkpoint
 from .budget import Spent
 from .folder import RunError, RunFolder

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ..data.scaler import Scaler
-from ..data.series_gaps import close_gaps, trim
-from ..data.series_sources import open_table
-from ..data.series_table import Table
-from ..data.text import DataError
+from ..data.files import DataError
+from ..tasks.series.gaps import close_gaps, trim
+from ..tasks.series.scaler import Scaler
+from ..tasks.series.sources import open_table
+from ..tasks.series.table import Table
 from .job import Used
 
 

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
-from ..data import corpus as corpora
-from ..data import tokenize
-from ..data.corpus import Corpus
+from ..data import tokenizers
 from ..data.known import KNOWN
-from ..data.tokenizer import Tokenizer
+from ..data.tokenizers.base import Tokenizer
 from ..layers import LAYERS, known
 from ..models import language, ngram
 from ..models.body import kind_of
-from ..models.mixture import Mixture, best_share
-from ..tasks import text
+from ..tasks.text import data as corpora
+from ..tasks.text import task as text
+from ..tasks.text.data import Corpus
+from ..tasks.text.mixture import Mixture, best_share
 from . import checkpoint
 from .budget import Spent
 from .folder import RunError, RunFolder
@@ -47,7 +47,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_settings(self)
         check_names(self)
-        known("tokenizer", self.tokenizer, tokenize.CHOICES)
+        known("tokenizer", self.tokenizer, tokenizers.CHOICES)
 
     def load(self, data_dir: str | None = None, existing: Any = None) -> Corpus:
         return corpora.load(
@@ -94,13 +94,13 @@ class TextJob(Job[Corpus, Tokenizer]):
         return data.tokenizer
 
     def save(self, kept: Tokenizer, folder: Path) -> None:
-        tokenize.save(kept, folder / "tokenizer.json")
+        tokenizers.save(kept, folder / "tokenizer.json")
 
     def recall(self, folder: Path) -> Tokenizer:
         path = folder / "tokenizer.json"
         if not path.exists():
             raise RunError(f"{path}: expected this file in the run folder, found none")
-        return tokenize.load(path)
+        return tokenizers.load(path)
 
     def describe(self, data: Corpus) -> dict[str, Any]:
         counts = {"vocab": data.tokenizer.size, "train": len(data.train), "valid": len(data.valid)}
@@ -238,7 +238,7 @@ def count(
 def mix(first: str, second: str, out: str, *, device: str = "cpu", data_dir: str | None = None) -> dict[str, Any]:
     """A mixture of two trained runs: one weight, fitted on validation."""
     a, b = JOB.load(first, device), JOB.load(second, device)
-    if tokenize.fingerprint(a.kept) != tokenize.fingerprint(b.kept):
+    if tokenizers.fingerprint(a.kept) != tokenizers.fingerprint(b.kept):
         raise RunError(f"mixture: expected two runs with one tokenizer, found {first} and {second} with different ones")
     run = a.run if b.run.model["name"] in COUNTED else b.run
     corpus = run.data.load(data_dir, existing=a.kept)

@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
-from ..data import numbers, parallel, tokenize
+from ..data import tokenizers
 from ..data.known import KNOWN
-from ..data.parallel import LONGEST, SHARE, Parallel
-from ..data.sides import Side, load_sides, save_sides
+from ..data.sentences import Side, load_sides, save_sides
 from ..layers import known
 from ..models import seq2seq
-from ..tasks import translation
+from ..tasks.translation import data as parallel
+from ..tasks.translation import numbers
+from ..tasks.translation import task as translation
+from ..tasks.translation.data import LONGEST, SHARE, Parallel
 from .folder import RunError
 from .job import Job, Run, check_names, told
 
@@ -52,7 +54,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_settings(self)
         check_names(self)
-        known("tokenizer", self.tokenizer, tokenize.CHOICES)
+        known("tokenizer", self.tokenizer, tokenizers.CHOICES)
         if len(self.columns) != 2 or not all(type(column) is int and column > 0 for column in self.columns):
             raise ContractError(f"data: expected two columns counted from 1, such as 1,3, found {self.columns}")
 

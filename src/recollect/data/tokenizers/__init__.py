@@ -1,0 +1,72 @@
+"""Tokenisers: text to numbers and back, in bounded memory, kept as JSON.
+
+chars   one number a character; the vocabulary is the training text's own (tinyshakespeare: 65)
+bytes   one number a byte of UTF-8: 256, and nothing is ever unknown
+words   one number a word, `<eos>` for a newline, `<unk>` for the rest: WikiText-2's rule
+bpe     byte-level byte-pair encoding: frequent strings get a number of their own, and nothing is ever unknown
+
+All of them give, for a text that comes in chunks, the numbers of the whole text.
+"""
+
+import difflib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...core.files import write_aside
+from ..files import DataError
+from ..fingerprints import sha256_of
+from .base import FORMAT, Tokenizer
+from .byte_pairs import Bpe
+from .chars_and_bytes import Bytes, Chars
+from .words import Words
+
+KINDS = {"chars": Chars, "bytes": Bytes, "words": Words, "bpe": Bpe}
+CHOICES = ("chars", "chars+bytes", "bytes", "words", "bpe")
+
+
+def train(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenizer:
+    """A tokeniser of one of the CHOICES, its vocabulary taken from `texts` (a list, or what can be read again)."""
+    if kind == "chars+bytes":
+        return Chars.train(texts, vocab, fallback="bytes")
+    if kind not in KINDS:
+        near = difflib.get_close_matches(kind, CHOICES, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise DataError(f"expected a tokenizer among {', '.join(CHOICES)}, found {kind!r}{meant}")
+    return KINDS[kind].train(texts, vocab)
+
+
+def from_json(data: Any) -> Tokenizer:
+    """The tokeniser that `to_json` described."""
+    if not isinstance(data, Mapping):
+        raise DataError(f"expected an object in tokenizer.json, found {type(data).__name__}")
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise DataError(f"expected a kind among {', '.join(KINDS)} in tokenizer.json, found {kind!r}")
+    if data.get("format") != FORMAT:
+        raise DataError(f"expected format {FORMAT} in tokenizer.json, found {data.get('format')!r}; upgrade recollect")
+    return KINDS[kind].from_json(data)
+
+
+def save(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> None:
+    write_aside(path, json.dumps(tokenizer.to_json(), ensure_ascii=False).encode())
+
+
+def load(path: str | os.PathLike[str]) -> Tokenizer:
+    try:
+        data = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise DataError(f"expected a tokenizer at {path}, found {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"expected JSON in {path}, found something else ({error}); copy it anew") from None
+    try:
+        return from_json(data)
+    except DataError as error:
+        raise DataError(f"{error} ({path})") from None
+
+
+def fingerprint(tokenizer: Tokenizer) -> str:
+    """The same for tokenisers that give the same numbers for the same text."""
+    return sha256_of(tokenizer.to_json())

@@ -1,0 +1,90 @@
+"""What captioned pictures are: arrays by split, and what a run keeps of them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...core.files import write_aside
+from ...data.files import DataError
+from ...data.sentences import Side
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a run must keep of its data: how captions become numbers, and the size of pictures."""
+
+    side: Side
+    pixels: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"format": FORMAT, "pixels": self.pixels, "captions": self.side.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Kept":
+        if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+            raise DataError(f"expected format {FORMAT} of the words of captions, found something else")
+        pixels = data.get("pixels")
+        if not isinstance(pixels, int) or isinstance(pixels, bool) or not 2 <= pixels <= 4096:
+            raise DataError(f"expected pixels from 2 to 4096 beside the words of captions, found {pixels!r}")
+        return cls(Side.from_json(data.get("captions")), pixels)
+
+
+def save_kept(kept: Kept, path: Path) -> None:
+    write_aside(path, json.dumps(kept.to_json(), ensure_ascii=False).encode())
+
+
+def load_kept(path: Path) -> Kept:
+    try:
+        return Kept.from_json(json.loads(path.read_bytes()))
+    except OSError as error:
+        raise DataError(f"expected the words of captions at {path}, found {error.strerror or error}") from None
+    except DataError as error:
+        raise DataError(f"{error} ({path})") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"expected JSON in {path}, found something else ({error}); copy it anew") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The pictures of one split, with their captions, one or several each."""
+
+    images: np.ndarray  # N P P 3, uint8
+    names: list[str]  # N
+    captions: list[list[str]]  # N, plain
+    tokens: np.ndarray  # int32, of all captions end to end
+    offsets: np.ndarray  # C + 1, where each caption begins
+    first: np.ndarray  # N + 1, the first caption of each picture
+    boxes: np.ndarray | None = None  # N M 4: left, top, right, bottom of each thing, in pixels
+    named: np.ndarray | None = None  # as tokens: the thing that a word names, or -1
+    held_out: np.ndarray | None = None  # N, whether it shows a combination that training never does
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def tokens_of(self, caption: int) -> np.ndarray:
+        return self.tokens[self.offsets[caption] : self.offsets[caption + 1]]
+
+    def named_of(self, caption: int) -> np.ndarray:
+        assert self.named is not None
+        return self.named[self.offsets[caption] : self.offsets[caption + 1]]
+
+
+@dataclass(frozen=True, eq=False)
+class Captioned:
+    """Pictures with captions by split, and what is known of them."""
+
+    name: str
+    side: Side
+    pixels: int
+    train: Part
+    valid: Part
+    test: Part | None
+    fingerprint: str  # over pixels, captions and words: the same wherever the files lie
+    notes: list[str]
+    mirrored: bool = True  # whether the captions of a picture are those of its mirror image too

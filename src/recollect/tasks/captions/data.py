@@ -1,0 +1,69 @@
+"""Pictures with captions, from a folder, the known set flickr8k or rendered scenes, as arrays ready to train on.
+
+    read      any file that Pillow opens, as RGB on white, upright, its first frame, squashed to a square
+    caption   lines `name TAB caption` or `name#i TAB caption`; letters made small, punctuation left out
+    split     by the lists of the authors, or by a hash of the picture: no picture is in two parts
+    keep      the pixels in the cache folder, memory-mapped, made anew when a source changes
+
+One picture is in memory at a time. What cannot be used is counted and named.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...data import known, shards
+from ...data.files import DataError, StrPath
+from ...data.fingerprints import folder_name
+from . import scenes
+from .cache import make, recall
+from .captioned import FORMAT, Captioned, Kept
+from .sources import COUNTS, SETS, SHAPES, Known, Scenes, Work, open_folder
+from .tokens import assemble
+
+PIXELS = 96
+SHARE = 0.1  # of the pictures, for validation, and as much for the test
+LONGEST = 40  # words of a caption that is trained on
+
+
+def load(
+    data: Sequence[StrPath] = (),
+    *,
+    pixels: int | None = None,
+    least: int | None = None,
+    longest: int = LONGEST,
+    share: float = SHARE,
+    count: int = COUNTS["train"],
+    whole: bool = False,
+    seed: int = 0,
+    data_dir: StrPath | None = None,
+    cache: StrPath | None = None,
+    kept: Kept | None = None,
+) -> Captioned:
+    """Read pictures with captions.
+
+    `data` is a folder with pictures and a file of captions (one of `picture_sources.CAPTIONS`), the name of a known
+    set, or `shapes` (also where it is empty) for `count` rendered scenes and a twelfth of that for each other part. A
+    folder is split by Flickr's lists where they lie in it, else `share` of its pictures are for validation and as many
+    for the test; with `whole` each part is all of it. Pictures are squashed to `pixels` × `pixels`. Words seen fewer
+    than `least` times in training are unknown (default: 1, and 5 where captions are many); training leaves out captions
+    of more than `longest` words. `kept` is what a run already has, used as it is.
+    """
+    if len(data) > 1:
+        raise DataError(f"expected one folder or set of pictures, found {len(data)} names; name one")
+    name = str(data[0]) if data else SHAPES
+    own = pixels or (scenes.PIXELS if name == SHAPES else PIXELS)
+    size = kept.pixels if kept is not None else own
+    if not 0 < share < 0.5:
+        raise DataError(f"expected a share between 0 and 0.5 for each of validation and test, found {share}")
+    work: Work
+    if name == SHAPES:
+        work = Scenes(count, seed, size)
+    elif name in SETS:
+        work = Known(name, size, known.find_files(SETS[name].splits, data_dir, cache))
+    else:
+        work = open_folder(Path(name).expanduser(), size, share, whole)
+    settings = {"format": FORMAT, "pixels": size, "work": work.describe()}
+    place = known.cache_folder(cache) / "pictures" / folder_name(work.name, settings)
+    sources = shards.Sources(work.paths)
+    found = recall(place, sources, settings, size) or make(place, sources, settings, work, size)
+    return assemble(work, found, size, least, longest, kept)

@@ -1,0 +1,95 @@
+"""A captioner: the decoders of sequence to sequence, unchanged, over the Memory that a CNN leaves of a picture.
+
+    fixed         one vector of the picture, the mean of its cells, is the decoder's first state (Vinyals 2015)
+    context       the same vector enters every step
+    attend        at every word the grid is looked up anew (Xu 2015)
+    conv          convolutions over the words, attention to the grid
+    transformer   attention over the words and to the grid
+
+STATE   that of the decoder's layers, with what they keep of the picture
+UPDATE  theirs
+READ    logits = W·(the top layer's output) + b
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+from torch import Tensor
+
+from ...core.contract import ContractError, Memory
+from ...models import size
+from ...models.seq2seq import Reader, ReaderConfig
+from . import vision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(ReaderConfig):
+    """`words` is the size of the vocabulary; the rest, beside a decoder's settings, are those of the CNN.
+
+    Where `attend` looks is decided after the last word was read (`cell-first`): which of two things a caption goes on
+    about is often told by that word alone.
+    """
+
+    words: int
+    width: int = 128
+    align: Literal["align-first", "cell-first"] = "cell-first"
+    pixels: int = 96
+    channels: int = 16
+    blocks: int = 2
+    self_attention: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gist in ("state", "last"):
+            raise ContractError(
+                f"captioner: expected gist=mean, since a picture has no last state, found gist={self.gist}"
+            )
+        if self.share == "all":
+            raise ContractError(
+                "captioner: expected share=output or none, since pictures are no words, found share=all"
+            )
+        self.eye()
+
+    def build(self) -> "Captioner":
+        return Captioner(self)
+
+    def eye(self) -> vision.Config:
+        """The CNN's settings."""
+        return vision.Config(
+            pixels=self.pixels,
+            channels=self.channels,
+            blocks=self.blocks,
+            self_attention=self.self_attention,
+            dropout=self.dropout,
+        )
+
+    def resolved(self) -> Self:
+        """With the gist that a picture has."""
+        return replace(self, gist="mean") if self.model in ("fixed", "context") else self
+
+    def sized(self, params: int) -> Self:
+        """The same CNN with a decoder of the width at which both have the number of parameters nearest to `params`."""
+        grain = 2 * self.heads if self.model == "transformer" else 2
+        what = f"{self.model} with {self.words:,} words and a CNN of {self.channels} channels"
+        return size.fit(self, params, grain=grain, what=what, feeds=self.model == "transformer")
+
+
+class Captioner(Reader):
+    """A CNN for pictures, and a decoder that writes tokens."""
+
+    def __init__(self, config: Config) -> None:
+        config = config.resolved()
+        eye = config.eye().build()
+        super().__init__(config, config.words, eye.width)
+        self.config: Config = config
+        self.eye = eye
+
+    def encode(self, images: Tensor, lengths: Tensor | None = None) -> Memory:
+        """images: B 3 H W of numbers from 0 to 1 → what the decoder reads. All of a picture counts: no `lengths`."""
+        if lengths is not None:
+            raise ContractError("captioner: expected pictures, all of one size, found lengths with them")
+        return self.eye(images)
+
+    def encoder_flops(self, batch: int, pixels: int) -> int:
+        """Of the matrix products that read pictures."""
+        return self.eye.flops(batch, pixels)

@@ -1,0 +1,164 @@
+"""Rendered scenes: two shapes on a noisy ground, with captions that say what they are and how they stand.
+
+A scene is known by its part, its seed and its number. Both of its captions are true ("a small red circle left of a
+large blue square", "a large blue square right of a small red circle"), and no other caption of this grammar is. Which
+part a scene belongs to is decided by what it says, so no caption of one part occurs in another; some pairs of colour
+and shape (`HELD_OUT`) occur in the test alone.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ...data.files import DataError
+
+SplitName = Literal["train", "valid", "test"]
+SPLITS = ("train", "valid", "test")
+PIXELS = 48
+LEAST = 32  # pixels; on less a small triangle is no longer a triangle
+COLOURS = {
+    "red": (208, 40, 40),
+    "green": (50, 165, 60),
+    "blue": (45, 85, 220),
+    "yellow": (240, 225, 60),
+    "purple": (150, 55, 180),
+    "orange": (245, 140, 25),
+}
+SHAPES = ("circle", "square", "triangle", "cross", "diamond")
+SIZES = {"small": (0.105, 0.125), "large": (0.175, 0.205)}  # radius, as a share of the picture's side
+RELATIONS = (("left of", "right of"), ("above", "below"))  # as the first thing sees it, and as the second does
+HELD_OUT = frozenset(
+    {("red", "square"), ("green", "circle"), ("blue", "triangle"), ("yellow", "cross"), ("purple", "diamond")}
+)
+SHARE = 0.1  # of what can be said, for validation, and as much for the test
+FINE = 4  # drawn so much larger, then averaged, for soft edges
+JITTER, NOISE = 12, 6  # of a thing's colour, and of every pixel
+CLEAR = 1.5  # the distance along the named axis is at least so many times that across it
+
+
+class Thing(NamedTuple):
+    """One shape of a scene, and the pixels it covers: from (left, top) up to but not including (right, bottom)."""
+
+    size: str
+    colour: str
+    shape: str
+    box: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        return self.size, self.colour, self.shape
+
+    @property
+    def held_out(self) -> bool:
+        return (self.colour, self.shape) in HELD_OUT
+
+
+class Scene(NamedTuple):
+    """A picture, what it shows, and all that can truly be said of it."""
+
+    image: np.ndarray  # P P 3, uint8
+    things: tuple[Thing, Thing]  # the left or upper one first
+    captions: tuple[str, str]
+    named: tuple[tuple[int, ...], tuple[int, ...]]  # of each caption's words: the thing that it names, or -1
+
+    @property
+    def held_out(self) -> bool:
+        """Whether it shows a pair of colour and shape that training never does."""
+        return any(thing.held_out for thing in self.things)
+
+
+def scenes(split: SplitName, count: int, seed: int = 0, pixels: int = PIXELS) -> Iterator[Scene]:
+    """The first `count` scenes of a part."""
+    return (scene(split, number, seed, pixels) for number in range(count))
+
+
+def scene(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS) -> Scene:
+    """One scene. Every second one of the test shows a held-out pair."""
+    if split not in SPLITS:
+        raise DataError(f"expected a part out of {', '.join(SPLITS)}, found {split!r}")
+    if pixels < LEAST:
+        raise DataError(f"expected scenes of at least {LEAST} pixels a side, found {pixels}; ask for more")
+    draw = np.random.default_rng([seed, SPLITS.index(split), number])
+    strange = split == "test" and number % 2 == 1
+    while True:
+        things, axis = (_thing(draw), _thing(draw)), int(draw.integers(2))
+        if things[0] == things[1] or any(thing.held_out for thing in things) != strange:
+            continue
+        said = say(things, axis)
+        if strange or split_of(said[0][0]) == split:
+            break
+    image, boxes = render(things, axis, pixels, draw)
+    placed = things[0]._replace(box=boxes[0]), things[1]._replace(box=boxes[1])
+    return Scene(image, placed, *said)
+
+
+def _thing(draw: np.random.Generator) -> Thing:
+    size, colour, shape = (list(some)[int(draw.integers(len(some)))] for some in (SIZES, COLOURS, SHAPES))
+    return Thing(size, colour, shape)
+
+
+def say(things: tuple[Thing, Thing], axis: int) -> tuple[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Both captions, and for each of their words which thing it names."""
+    captions, named = [], []
+    for first, second, relation in ((0, 1, RELATIONS[axis][0]), (1, 0, RELATIONS[axis][1])):
+        between = relation.split()
+        captions.append(" ".join(["a", *things[first].words, *between, "a", *things[second].words]))
+        named.append((-1, *[first] * 3, *[-1] * (len(between) + 1), *[second] * 3))
+    return (captions[0], captions[1]), (named[0], named[1])
+
+
+def split_of(caption: str) -> SplitName:
+    """The part that scenes with this first caption belong to, where no pair in it is held out."""
+    place = int.from_bytes(hashlib.sha256(caption.encode()).digest()[:8]) / 2**64
+    return "valid" if place < SHARE else "test" if place < 2 * SHARE else "train"
+
+
+def render(
+    things: tuple[Thing, Thing], axis: int, pixels: int, draw: np.random.Generator
+) -> tuple[np.ndarray, list[tuple[int, int, int, int]]]:
+    """The picture with the first thing left of (axis 0) or above (axis 1) the second, and the box of each."""
+    from PIL import Image, ImageDraw
+
+    radii = [pixels * draw.uniform(*SIZES[thing.size]) for thing in things]
+    ground = draw.uniform(75, 125) + draw.uniform(-12, 12, size=3)
+    image = np.broadcast_to(ground, (pixels, pixels, 3))
+    boxes = []
+    for thing, radius, centre in zip(things, radii, _centres(radii, axis, pixels, draw), strict=True):
+        mask = Image.new("L", (FINE * pixels, FINE * pixels))
+        _draw(ImageDraw.Draw(mask), thing.shape, FINE * centre, FINE * radius)
+        cover = np.asarray(mask.reduce(FINE), np.float64) / 255
+        colour = np.array(COLOURS[thing.colour]) + draw.uniform(-JITTER, JITTER, size=3)
+        image = image * (1 - cover[..., None]) + colour * cover[..., None]
+        rows, columns = (np.flatnonzero((cover >= 0.25).any(axis=side)) for side in (1, 0))
+        boxes.append((int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1))
+    noisy = image + draw.normal(0, NOISE, size=image.shape)
+    return np.clip(np.rint(noisy), 0, 255).astype(np.uint8), boxes
+
+
+def _centres(radii: list[float], axis: int, pixels: int, draw: np.random.Generator) -> np.ndarray:
+    """Where the things stand (x, y of each): apart along the axis, and clearly more so than across it."""
+    low = np.array(radii)[:, None] + 1
+    apart = sum(radii) + 0.04 * pixels
+    while True:
+        centres = low + draw.random((2, 2)) * (pixels - 2 * low)
+        along, across = (centres[1] - centres[0])[[axis, 1 - axis]]
+        if along >= apart and along >= CLEAR * abs(across):
+            return centres
+
+
+def _draw(page: Any, shape: str, centre: np.ndarray, radius: float) -> None:
+    (x, y), r = centre, radius
+    if shape == "circle":
+        page.ellipse((x - r, y - r, x + r, y + r), fill=255)
+    elif shape == "square":
+        page.rectangle((x - 0.85 * r, y - 0.85 * r, x + 0.85 * r, y + 0.85 * r), fill=255)
+    elif shape == "triangle":
+        page.polygon([(x, y - r), (x + r, y + 0.85 * r), (x - r, y + 0.85 * r)], fill=255)
+    elif shape == "diamond":
+        page.polygon([(x, y - r), (x + r, y), (x, y + r), (x - r, y)], fill=255)
+    else:
+        arm = r / 3
+        page.rectangle((x - r, y - arm, x + r, y + arm), fill=255)
+        page.rectangle((x - arm, y - r, x + arm, y + r), fill=255)

@@ -1,0 +1,110 @@
+"""Captions as numbers: words from the training part, tokens of all parts, each with its picture."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...data.files import DataError
+from ...data.fingerprints import sha256_of
+from ...data.moses import Preparation
+from ...data.sentences import Side
+from ...data.tokenizers.words import Words
+from .captioned import Captioned, Kept, Part
+from .scenes import SPLITS
+from .sources import Work
+
+MANY = 5_000  # training captions from which on rare words are left out
+
+
+def assemble(
+    work: Work, found: dict[str, Any], pixels: int, least: int | None, longest: int, kept: Kept | None
+) -> Captioned:
+    """Words from the training captions, and tokens of all."""
+    splits: dict[str, dict[str, Any]] = found["splits"]
+    notes: list[str] = list(found["notes"])
+    if work.whole:
+        splits = {split: splits["valid"] for split in SPLITS if "valid" in splits}
+    for split in ("train", "valid"):
+        if split not in splits:
+            total = sum(part["count"] for part in splits.values())
+            some = f"{total:,} pictures in all" if total else "; ".join(notes) or "no picture that can be read"
+            raise DataError(
+                f"expected pictures for the {split} part of {work.name}, found none ({some}); give more pictures, "
+                "another share, or lists of each part"
+            )
+    if kept is None:
+        side = Side(Preparation("captions", lower=True), words_of(splits["train"]["captions"], least))
+    else:
+        side = kept.side
+    parts = {name: _part(split, side, longest if name == "train" else None, notes) for name, split in splits.items()}
+    for name, part in parts.items():
+        if side.unknown is not None and (share := float((part.tokens == side.unknown).mean())):
+            notes.append(f"{name}: {100 * share:.3g} % of the words are unknown")
+    about = [[name, split["sha256"], split["names"], split["captions"]] for name, split in sorted(splits.items())]
+    return Captioned(
+        name=work.name,
+        side=side,
+        pixels=pixels,
+        train=parts["train"],
+        valid=parts["valid"],
+        test=parts.get("test"),
+        fingerprint=sha256_of([pixels, about, side.to_json()]),
+        notes=notes,
+        mirrored=work.mirrored,
+    )
+
+
+def words_of(captions: Iterable[Sequence[str]], least: int | None = None) -> Words:
+    """The words that occur at least so often, the most frequent first."""
+    lines = [f"{caption}\n" for some in captions for caption in some]
+    least = (5 if len(lines) >= MANY else 1) if least is None else least
+    every = Words.train(lines)
+    counts = np.zeros(every.size, np.int64)
+    for line in lines:
+        np.add.at(counts, every.encode(line[:-1]), 1)
+    often = int(np.count_nonzero(counts[2:] >= least))
+    if not often:
+        raise DataError(f"expected words that occur at least {least} times in training, found none; lower least")
+    return Words(every.words[: 2 + often], spaceless=every.spaceless)
+
+
+def _part(split: dict[str, Any], side: Side, longest: int | None, notes: list[str]) -> Part:
+    """The captions of a split as tokens; with `longest`, without those that are longer."""
+    tokens, named, first, texts, rows, long = [], [], [0], [], [], 0
+    total = 0
+    for row, captions in enumerate(split["captions"]):
+        some: list[str] = []
+        for number, caption in enumerate(captions):
+            ids = side.encode(caption)
+            if longest is not None and len(ids) > longest:
+                long += 1
+                continue
+            tokens.append(ids)
+            some.append(caption)
+            if split["named"][row] is not None:
+                named.append(split["named"][row][number])
+        if not some:
+            continue
+        total += len(some)
+        rows.append(row)
+        texts.append(some)
+        first.append(total)
+    if long:
+        notes.append(f"train: {long:,} captions of more than {longest} words are left out")
+    if not rows:
+        raise DataError(f"expected captions of at most {longest} words in training, found none; allow longer ones")
+    every = len(rows) == split["count"]
+    images = split["images"] if every else split["images"][rows]
+    scenic = bool(named)
+    return Part(
+        images=images,
+        names=[split["names"][row] for row in rows],
+        captions=texts,
+        tokens=np.concatenate(tokens).astype(np.int32),
+        offsets=np.cumsum([0, *map(len, tokens)]),
+        first=np.array(first),
+        boxes=np.array([split["boxes"][row] for row in rows]) if scenic else None,
+        named=np.concatenate([np.array(some, np.int8) for some in named]) if scenic else None,
+        held_out=np.array([split["held_out"][row] for row in rows], bool) if scenic else None,
+    )

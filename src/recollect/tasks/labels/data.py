@@ -1,0 +1,58 @@
+"""Labelled sequences: texts with a label in a table, or images as IDX files, as arrays ready to train on.
+
+A table is UTF-8, plain or gzip: one text a line, a tab, its label, in either order, with or without a header. Rows of
+a text become one array of tokens end to end, so that millions of lines cost a few bytes a token. An image is a
+sequence of its pixels, or of its rows, of numbers from 0 to 255.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...data.files import DataError, StrPath
+from .images import read_images
+from .labelled import Kept, Labelled, StepName
+from .sources import SETS, find_images, find_tables
+from .tables import Table
+from .texts import read_texts
+
+
+def load(
+    data: Sequence[StrPath] | StrPath,
+    *,
+    valid: Sequence[StrPath] = (),
+    test: Sequence[StrPath] = (),
+    tokenizer: str = "words",
+    vocab: int | None = None,
+    share: float = 0.1,
+    longest: int = 1_000,
+    label_column: str | None = None,
+    text_column: str | None = None,
+    header: bool | None = None,
+    step: StepName = "pixel",
+    permute: int | None = None,
+    data_dir: StrPath | None = None,
+    cache: StrPath | None = None,
+    kept: Kept | None = None,
+) -> Labelled:
+    """Read labelled rows.
+
+    `data` is one or more tables, a folder of IDX files named as MNIST's are, or the name of a known set. Without
+    validation files about `share` of the texts is the validation part: those whose hash is low, so that a text that
+    comes twice is on one side. Columns are named as the header does, or numbered from 1; without a word about them
+    the one with fewer different values holds the labels. `kept` is what a run has kept, used as it is.
+    """
+    data = [data] if isinstance(data, str | os.PathLike) else list(data)
+    if not data:
+        raise DataError(f"expected labelled data, found none; name a .tsv file with --data, or {' or '.join(SETS)}")
+    if (images := find_images(data, data_dir, cache)) is not None:
+        if valid or test:
+            raise DataError("expected images without files of their own for validation, found some; leave them out")
+        return read_images(Path(data[0]).name, images, step, permute, kept)
+    if kept is not None and kept.tokenizer is None:
+        raise DataError(f"expected images, as the run was trained on, found {data[0]}; name a folder of IDX files")
+    name, paths = find_tables(data, valid, test, data_dir, cache)
+    table = Table(paths["train"], label_column, text_column, header, kept)
+    if "valid" not in paths and not 0 < share < 1:
+        raise DataError(f"expected a validation share between 0 and 1, found {share}; or name validation files")
+    return read_texts(name, paths, table, tokenizer, vocab, share, longest, kept)

@@ -1,0 +1,56 @@
+"""Labelled images as sequences: read in pairs of files, split, and checked against what a run knows."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ...data.files import DataError
+from .idx import read_idx
+from .labelled import Kept, Labelled, Part, StepName, assemble
+
+HELD = 12  # one image in so many, the last ones of the training part, is for validation: 5,000 of MNIST's 60,000
+
+
+def read_images(
+    name: str, paths: dict[str, list[Path]], step: StepName, permute: int | None, kept: Kept | None
+) -> Labelled:
+    """The images of IDX files by split; with `kept`, as a run laid out its own."""
+    read: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for split, (pictures, answers) in paths.items():
+        images, labels = read_idx(pictures, 3), read_idx(answers, 1)
+        if len(images) != len(labels):
+            raise DataError(
+                f"expected a label for each of {len(images):,} images of {pictures}, found {len(labels):,} in {answers}"
+            )
+        read[split] = images, labels
+    images, labels = read["train"]
+    held = len(images) // HELD
+    if not held:
+        raise DataError(f"expected at least {HELD} images to train on, found {len(images)} in {paths['train'][0]}")
+    shape = images.shape[1], images.shape[2]
+    if kept is None:
+        count = int(labels[:-held].max()) + 1
+        if len(np.unique(labels[:-held])) < 2:
+            raise DataError(f"expected at least two labels to tell apart, found one in {paths['train'][1]}")
+        kept = Kept(classes=tuple(map(str, range(count))), shape=shape, step=step, permute=permute)
+    if kept.shape != shape or read["test"][0].shape[1:] != shape:
+        wanted = "texts" if kept.shape is None else f"images of {kept.shape[0]} × {kept.shape[1]}"
+        found = sorted({f"{i.shape[1]} × {i.shape[2]}" for i, _ in read.values()})
+        raise DataError(f"expected {wanted}, found images of {' and '.join(found)} in {paths['train'][0].parent}")
+    parts: dict[str, Part] = {}
+    for split, (pictures, answers), path in (
+        ("train", (images[:-held], labels[:-held]), paths["train"][1]),
+        ("valid", (images[-held:], labels[-held:]), paths["train"][1]),
+        ("test", read["test"], paths["test"][1]),
+    ):
+        if int(answers.max()) >= len(kept.classes):
+            at = int((answers >= len(kept.classes)).argmax())
+            raise DataError(
+                f"expected labels from 0 to {len(kept.classes) - 1} as training has, found {answers[at]} for image "
+                f"{at:,} of the {split} part, in {path}"
+            )
+        values = kept.lay_out(pictures)
+        lengths = np.full(len(values), values.shape[1], np.int32)
+        parts[split] = Part(values, lengths, answers.astype(np.int32))
+    notes = [f"validation: the last {held:,} of {len(images):,} training images"]
+    return assemble(name, kept, parts, notes)

@@ -1,0 +1,169 @@
+"""Labelled texts as tokens: which are for validation, what their classes are, and what is left out."""
+
+import hashlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...data import tokenizers
+from ...data.files import DataError, some_of
+from ...data.tokenizers.base import smallest
+from ...data.tokenizers.chars_and_bytes import Chars
+from .labelled import Kept, Labelled, Part, assemble
+from .tables import Table
+
+
+def low(text: str, share: float) -> bool:
+    """Whether the hash of a text is among the lowest `share` of all: the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) < share * 2**64
+
+
+class _Texts:
+    """The training texts of some files, a line each; can be read any number of times."""
+
+    def __init__(self, paths: Sequence[Path], table: Table, wanted: Callable[[str], bool]) -> None:
+        self.paths, self.table, self.wanted = paths, table, wanted
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self.paths:
+            for _, text, label in self.table.rows(path):
+                if text and label and self.wanted(text):
+                    yield text + "\n"  # so that no two words fuse
+
+
+class _Gatherer:
+    """Rows of one split, as arrays that grow."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        assert kept.tokenizer is not None
+        self.tokens = array({1: "B", 2: "H", 4: "I"}[smallest(kept.tokenizer.size).itemsize])
+        self.lengths, self.labels = array("i"), array("i")
+
+    def add(self, tokens: np.ndarray, label: int) -> None:
+        self.tokens.frombytes(tokens.tobytes())
+        self.lengths.append(len(tokens))
+        self.labels.append(label)
+
+    def part(self) -> Part:
+        return Part(*(np.array(values) for values in (self.tokens, self.lengths, self.labels)))
+
+
+class _Left:
+    """Rows that were left out for one reason: how many, and where the first stands."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason, self.count, self.where = reason, 0, ""
+
+    def add(self, path: Path, number: int) -> None:
+        self.where = self.where or f"line {number:,} of {path}"
+        self.count += 1
+
+    def notes(self) -> list[str]:
+        return [f"{self.count:,} rows {self.reason} were left out, the first in {self.where}"] if self.count else []
+
+
+def read_texts(
+    name: str,
+    paths: dict[str, list[Path]],
+    table: Table,
+    kind: str,
+    vocab: int | None,
+    share: float,
+    longest: int,
+    kept: Kept | None,
+) -> Labelled:
+    """The rows of tables by split; with `kept`, as a run read its own."""
+    by_hash = "valid" not in paths
+    notes: list[str] = []
+    if by_hash:
+        notes.append(f"validation: the texts whose hash is in the lowest {share:g} of all")
+
+    def trains(text: str) -> bool:
+        return not (by_hash and low(text, share))
+
+    if kept is None:
+        made = tokenizers.train(kind, _Texts(paths["train"], table, trains), vocab)
+        if isinstance(made, Chars) and made.unknown is None and made.fallback is None:
+            made = made.with_unknown()  # what is to be classified may have any character
+        classes, doubts = _classes(paths["train"], table, trains)
+        kept = Kept(classes=classes, tokenizer=made, longest=longest)
+        notes += doubts
+    numbers = {label: number for number, label in enumerate(kept.classes)}
+    assert kept.tokenizer is not None
+    empty, unseen = _Left("without a text or a label"), _Left("of labels that training lacks")
+    cut = 0
+    parts = {split: _Gatherer(kept) for split in ("train", "valid", "test") if split in paths or split == "valid"}
+    for split, some in paths.items():
+        for path in some:
+            for number, text, label in table.rows(path):
+                tokens = kept.encode(text) if text and label else np.zeros(0)
+                if not len(tokens):
+                    empty.add(path, number)
+                    continue
+                own = "valid" if split == "train" and not trains(text) else split
+                if label not in numbers:
+                    if split != "train":
+                        raise DataError(
+                            f"expected a label that training has ({some_of(kept.classes, 6)}), found {label!r} in line "
+                            f"{number:,} of {path}; remove that line, or train with such a label"
+                        )
+                    unseen.add(path, number)
+                    continue
+                cut += len(tokens) == kept.longest
+                parts[own].add(tokens, numbers[label])
+    found = {split: gatherer.part() for split, gatherer in parts.items()}
+    for split, part in found.items():
+        if not len(part.labels):
+            raise DataError(
+                f"expected rows for the {split} part, found none of {name}; give more, or name files for it"
+            )
+    notes += empty.notes() + unseen.notes()
+    if cut:
+        notes.append(f"{cut:,} texts reach {kept.longest:,} tokens, which is where they are cut (--set longest=N)")
+    unknown = kept.tokenizer.unknown
+    if unknown is not None:
+        shares = {split: float((part.values == unknown).mean()) for split, part in found.items()}
+        if any(shares.values()):
+            told = ", ".join(f"{split} {100 * value:.3g} %" for split, value in shares.items() if value)
+            notes.append(f"share of the tokens that are <unk>: {told}")
+    return assemble(name, kept, found, notes)
+
+
+def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool]) -> tuple[tuple[str, ...], list[str]]:
+    """The labels of the training rows, in the order of their numbers or letters; and notes of what may be none."""
+    counts: dict[str, int] = {}
+    first: dict[str, Path] = {}  # labels of first lines
+    rows = 0
+    for path in paths:
+        for number, text, label in table.rows(path):
+            if text and label and wanted(text):
+                counts[label] = counts.get(label, 0) + 1
+                rows += 1
+                if number == 1 and table.header is None:
+                    first[label] = path
+    if len(counts) < 2:
+        found = f"only {next(iter(counts))!r}" if counts else "none"
+        raise DataError(f"expected at least two labels to tell apart, found {found} in {paths[0]}; give others too")
+    if len(counts) > 100 and len(counts) > rows / 2:
+        raise DataError(
+            f"expected labels that come again, found {len(counts):,} different ones in {rows:,} rows of {paths[0]}; "
+            "name the right column with --set label_column"
+        )
+    doubts = [
+        f"line 1 of {path} is read as a row, and its label {label!r} does not come again; if it is a header, say so "
+        "with --set header=true, else with --set header=false"
+        for label, path in first.items()
+        if counts[label] == 1
+    ]
+    return in_order(counts), doubts
+
+
+def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """By number where all are whole numbers, else by letter."""
+    labels = list(labels)
+    if all(label.lstrip("-").isdigit() and label.isascii() for label in labels):
+        return tuple(sorted(labels, key=lambda label: (int(label), label)))
+    return tuple(sorted(labels))

@@ -1,0 +1,144 @@
+"""What every test of memory has: settings, a dial that makes it hard, and rows drawn by part, seed and number."""
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ...core.contract import ContractError, check_settings
+from ...data.fingerprints import sha256_of
+
+VERSION = 1  # of what is drawn: a change here is a change of every fingerprint
+PARTS = {"train": 0, "valid": 1, "test": 2}
+
+
+class Rows(NamedTuple):
+    x: np.ndarray  # B T tokens, or B T D numbers
+    at: np.ndarray  # B A, the steps at which something is asked
+    y: np.ndarray  # B A, the answers: tokens or numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Test(ABC):
+    """What all tests have. `vary`: every batch of training has a dial of its own, from the least up to the test's.
+
+    `reach` is how far beyond its dial a test is measured: 4 means at twice and four times its value too.
+    """
+
+    kind: ClassVar[str]
+    dial: ClassVar[str]
+    metric: ClassVar[str] = "error"
+    tokens: ClassVar[bool] = True  # whether x holds tokens, or numbers
+
+    vary: bool = False
+    reach: int = 1
+
+    def __post_init__(self) -> None:
+        check_settings(self, least={"distance": 0, "distractors": 0})
+        if problem := self.problem():
+            raise ContractError(f"{self.kind}: expected {problem}")
+        if self.vary and self.value < self.least:
+            raise ContractError(
+                f"{self.kind}: expected {self.dial} of at least {self.least} for vary=True, found {self.value}"
+            )
+        if self.vary or self.reach > 1:
+            for value in self.points():
+                self.turned(value)  # which refuses what cannot be
+
+    def problem(self) -> str | None:
+        """What was expected of settings that do not go together, and what was found."""
+        return None
+
+    @property
+    @abstractmethod
+    def inputs(self) -> int:
+        """The size of the vocabulary, or how many numbers a step has."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many answers there are to choose from, or how many numbers an answer has."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """The length of a row."""
+
+    @property
+    def judged(self) -> int:
+        """How many answers of a row, counted from the last, are the test's questions."""
+        return 1
+
+    @property
+    def least(self) -> int:
+        """The smallest value of the dial."""
+        return 1
+
+    @property
+    @abstractmethod
+    def chance(self) -> float:
+        """The share of right answers of whoever remembers nothing."""
+
+    def baselines(self) -> dict[str, float]:
+        """The metric of guesses that need no learning."""
+        return {"chance": 1 - self.chance}
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, rows: int) -> Rows:
+        """So many rows at the test's own dial."""
+
+    def word(self, token: int) -> str:
+        """A token, or an answer, as a reader sees it."""
+        return str(token)
+
+    @property
+    def value(self) -> int:
+        """Where the dial stands."""
+        return getattr(self, self.dial)
+
+    def turned(self, value: int) -> Self:
+        """The same test with its dial elsewhere, and nowhere but there."""
+        return replace(self, vary=False, reach=1, **{self.dial: value})
+
+    def points(self) -> list[int]:
+        """The values of the dial at which the test is measured."""
+        value = self.value
+        within = {max(self.least, -(-value * part // 4)) for part in (1, 2, 3)} if self.vary else set()
+        beyond = {value * 2**k for k in range(1, self.reach.bit_length())}
+        return sorted(within | {value} | beyond)
+
+    def batch(self, part: str, seed: int, number: int, rows: int) -> Rows:
+        """The batch of that number: a function of the part, the seed and the number alone."""
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(PARTS[part], number)))
+        if self.vary and part == "train":
+            return self.turned(int(rng.integers(self.least, self.value, endpoint=True))).draw(rng, rows)
+        return self.draw(rng, rows)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that decides what is drawn."""
+        return {"kind": self.kind, "version": VERSION} | asdict(self)
+
+    @property
+    def name(self) -> str:
+        """The test with its dials and whatever is not as usual, as a reader of results sees it."""
+        usual = {field.name: field.default for field in fields(self)}
+        shown = {
+            name: value
+            for name, value in asdict(self).items()
+            if value != usual[name] or (type(value) is int and name != "reach")
+        }
+        return ", ".join([self.kind, *(f"{name} {value}" for name, value in shown.items())])
+
+    @property
+    def notes(self) -> list[str]:
+        return []
+
+    @property
+    def fingerprint(self) -> str:
+        return sha256_of(self.settings())
+
+
+def everywhere(rows: int, steps: int, first: int = 0) -> np.ndarray:
+    """The steps from `first` on, for each row: B A."""
+    return np.tile(np.arange(first, steps), (rows, 1))

@@ -1,0 +1,139 @@
+"""Ratings: who gave what how much, from a file or made up from features that are then known.
+
+A file is UTF-8, plain or gzip, with a rating a line: user, item, rating, and whatever follows (MovieLens: a time), with
+tabs (`u.data`), `::`, semicolons or commas between, with or without a header. A header that names all three says which
+column is which. Which ratings train is told by the hash of user and item, so that a pair that comes twice is on one
+side.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ...data.files import DataError, StrPath, files
+from .generated import GENERATED, Made, generate, in_order
+from .items import read_features, read_titles
+from .rated import Kept, Part, Ratings, Rows
+from .tables import read
+
+
+def load(
+    data: Sequence[StrPath] | StrPath = (GENERATED,),
+    *,
+    valid: Sequence[StrPath] = (),
+    test: Sequence[StrPath] = (),
+    share: float = 0.1,
+    features: StrPath | None = None,
+    titles: StrPath | None = None,
+    made: Made | None = None,
+    kept: Kept | None = None,
+) -> Ratings:
+    """Read ratings, or generate them.
+
+    Of ratings without files for validation or test, `share` goes to each by hash. `features` is a file of an item and
+    its numbers a line (or `truth`, of generated ratings); `titles` one of an item and its name. `kept` is what a run
+    has kept: its users and items, so that numbers mean the same.
+    """
+    data = [data] if isinstance(data, str | os.PathLike) else list(data) or [GENERATED]
+    if not 0 < share < 0.5:
+        raise DataError(f"expected a validation share between 0 and 0.5, found {share}")
+    truth = None
+    if [str(name) for name in data] == [GENERATED]:
+        rows, truth = generate(made or Made())
+        name, sources = GENERATED, {"train": rows}
+    else:
+        paths = files(data)
+        name, sources = paths[0].name.removesuffix(".gz"), {"train": read(paths)}
+    for split, given in (("valid", valid), ("test", test)):
+        if given:
+            sources[split] = read(files(given))
+    rows = sources["train"]
+    place = np.zeros(len(rows.scores))
+    if not (valid and test):
+        place = _places(rows)
+    parts: dict[str, Rows] = {"train": rows}
+    taken = np.zeros(len(place), bool)
+    for number, split in enumerate(("valid", "test")):
+        if split in sources:
+            parts[split] = sources[split]
+            continue
+        own = (place >= number * share) & (place < (number + 1) * share)
+        parts[split] = rows.some(own)
+        taken |= own
+    parts["train"] = rows.some(~taken)
+    for split, part in parts.items():
+        if not len(part.scores):
+            raise DataError(f"expected ratings for the {split} part, found none of {name}; give more")
+    notes: list[str] = []
+    again = len(rows.scores) - len(np.unique(rows.users.astype(np.int64) * len(rows.item_names) + rows.items))
+    if again:
+        notes.append(f"{again:,} of {len(rows.scores):,} ratings are of a pair that was rated before; each counts")
+    if kept is None:
+        kept = _keep(parts["train"])
+    if titles is not None:
+        kept = replace(kept, titles=read_titles(Path(titles), kept.items))
+    if features is not None:
+        matrix, told = read_features(features, kept.items, truth, parts["train"])
+        kept = replace(kept, matrix=matrix, features=matrix.shape[1])
+        notes += told
+    found = {split: _number(part, kept) for split, part in parts.items()}
+    for split in ("valid", "test"):
+        unseen = (found[split].users == len(kept.users)) | (found[split].items == len(kept.items))
+        if unseen.any():
+            notes.append(f"{int(unseen.sum()):,} of {len(unseen):,} {split} ratings have a user or an item that is new")
+    return Ratings(
+        name,
+        kept,
+        found["train"],
+        found["valid"],
+        found["test"],
+        None if truth is None else in_order(truth, parts["train"], kept),
+        _fingerprint(kept, found),
+        notes,
+    )
+
+
+def _places(rows: Rows) -> np.ndarray:
+    """A number from 0 to 1 for each rating, by the hash of its user and item."""
+    whole = float(2**64)
+
+    def place(user: int, item: int) -> float:
+        pair = f"{rows.user_names[user]}\t{rows.item_names[item]}"
+        return int.from_bytes(hashlib.blake2b(pair.encode(), digest_size=8).digest()) / whole
+
+    return np.fromiter(map(place, rows.users.tolist(), rows.items.tolist()), np.float64, len(rows.scores))
+
+
+def _keep(rows: Rows) -> Kept:
+    users = [rows.user_names[n] for n in np.unique(rows.users)]
+    items = [rows.item_names[n] for n in np.unique(rows.items)]
+    low, high = float(rows.scores.min()), float(rows.scores.max())
+    return Kept(tuple(users), tuple(items), float(rows.scores.mean(dtype=np.float64)), low, high)
+
+
+def _number(rows: Rows, kept: Kept) -> Part:
+    """The numbers of the run for the names of the rows."""
+    found = []
+    for names, own, column in (
+        (rows.user_names, kept.users, rows.users),
+        (rows.item_names, kept.items, rows.items),
+    ):
+        place = {name: number for number, name in enumerate(own)}
+        found.append(np.array([place.get(name, len(own)) for name in names], np.int64)[column])
+    return Part(found[0], found[1], rows.scores.astype(np.float32))
+
+
+def _fingerprint(kept: Kept, parts: dict[str, Part]) -> str:
+    digest = hashlib.sha256(json.dumps(kept.to_json(), sort_keys=True).encode())
+    for split in ("train", "valid", "test"):
+        digest.update(split.encode())
+        for values in parts[split]:
+            digest.update(np.ascontiguousarray(values).data)
+    if kept.matrix is not None:
+        digest.update(np.ascontiguousarray(kept.matrix).data)
+    return digest.hexdigest()

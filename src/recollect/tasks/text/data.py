@@ -1,0 +1,283 @@
+"""A corpus: text from files, a folder, a known set or the Python library itself, as tokens ready to train on.
+
+The vocabulary is that of the training part alone. Everything is made in bounded memory, kept in the cache folder, and
+made anew when a source changes.
+"""
+
+import hashlib
+import os
+import platform
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...data import known, shards, tokenizers
+from ...data.files import DataError, StrPath, Text, chunks, files, walk
+from ...data.fingerprints import folder_name, sha256_of
+from ...data.tokenizers.base import Tokenizer, UnknownCharacter, visible
+from ...data.tokenizers.chars_and_bytes import Chars
+
+Tokens = np.memmap[Any, np.dtype[Any]]
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Tokens by split, memory-mapped and read-only, and what is known of the text they came from."""
+
+    name: str
+    tokenizer: Tokenizer
+    train: Tokens
+    valid: Tokens
+    test: Tokens | None
+    text_bytes: dict[str, int]  # of each split's text as UTF-8: what bits per byte are divided by
+    unknown_share: dict[str, float]  # of each split's tokens that are <unk>
+    fingerprint: str  # sha256 over the texts and the tokenizer: the same wherever the files lie
+    notes: list[str]  # what a reader of results should know
+
+
+def load(
+    data: Sequence[StrPath] | StrPath | None = None,
+    *,
+    tokenizer: str = "chars",
+    vocab: int | None = None,
+    valid: Sequence[StrPath] | None = None,
+    test: Sequence[StrPath] | None = None,
+    share: float = 0.1,
+    letters: bool = False,
+    data_dir: StrPath | None = None,
+    cache: StrPath | None = None,
+    existing: Tokenizer | None = None,
+) -> Corpus:
+    """Read a corpus.
+
+    `data` is one or more files or folders, the name of a known set (for a file of that name write ./name), or None
+    for the Python standard library's own source.
+    Without validation files (and where the set has none) the last `share` of the characters is the validation part;
+    of the standard library it is about that share of the files. With `letters` only a to z and blanks are read.
+    `tokenizer` is one of `tokenize.CHOICES`;
+    `existing` is one that a run already has, used as it is.
+    """
+    name, texts, by_order = _sources(data, valid, test, share, data_dir, cache)
+    texts = {split: replace(text, letters=letters) for split, text in texts.items()}
+    sources = shards.Sources([path for text in texts.values() for path in text.paths])
+    settings = {
+        "tokenizer": tokenizer if existing is None else tokenizers.fingerprint(existing),
+        "vocab": vocab if existing is None else None,
+        "splits": {split: [str(path.absolute()) for path in text.paths] for split, text in texts.items()},
+        "share": share if by_order else None,
+        "letters": letters,
+    }
+    folder = known.cache_folder(cache) / "text" / folder_name(name, settings)
+
+    plan = _recall(folder, sources, settings) or _plan(texts, tokenizer, vocab, share, by_order, existing)
+    if by_order:
+        cut = plan.cut
+        texts |= {"train": replace(texts["train"], stop=cut), "valid": replace(texts["train"], start=cut)}
+    if not plan.recalled:
+        _keep(folder, sources, settings, plan)
+
+    numbers = tokenizers.fingerprint(plan.tokenizer)
+    found: dict[str, shards.Shard] = {}
+    for split, text in texts.items():
+        made_by = {"tokenizer": numbers, "part": [text.start, text.stop], "letters": letters}
+        own = sources.some(text.paths)
+        found[split] = shards.find(folder, split, own, made_by) or _encode(folder, split, own, made_by, text, plan)
+
+    counts = {split: shard.unknown / len(shard.tokens) for split, shard in found.items()}
+    notes = [*plan.notes]
+    if any(counts.values()):
+        shares = ", ".join(f"{split} {100 * value:.3g} %" for split, value in counts.items() if value)
+        notes.append(f"share of the tokens that are <unk>: {shares}")
+    return Corpus(
+        name=name,
+        tokenizer=plan.tokenizer,
+        train=found["train"].tokens,
+        valid=found["valid"].tokens,
+        test=found["test"].tokens if "test" in found else None,
+        text_bytes={split: shard.text_bytes for split, shard in found.items()},
+        unknown_share=counts,
+        fingerprint=sha256_of({"texts": {s: shard.text_sha256 for s, shard in found.items()}, "tokenizer": numbers}),
+        notes=notes,
+    )
+
+
+# -------------------------------------------------------------------------------------------- where text comes from
+
+
+def _sources(
+    data: Sequence[StrPath] | StrPath | None,
+    valid: Sequence[StrPath] | None,
+    test: Sequence[StrPath] | None,
+    share: float,
+    data_dir: StrPath | None,
+    cache: StrPath | None,
+) -> tuple[str, dict[str, Text], bool]:
+    """A name, the texts by split, and whether the first of them is still to be divided by order."""
+    if isinstance(data, str | os.PathLike):
+        data = [data]
+    paths: dict[str, list[Path]]
+    if data is None:
+        name, paths = f"python-{platform.python_version()}", {"train": _library()}
+    elif len(data) == 1 and str(data[0]) in known.KNOWN:
+        name = str(data[0])
+        paths = known.find(name, data_dir, cache)
+    else:
+        paths = {"train": _files(data)}
+        first = Path(data[0]).expanduser().absolute()
+        name = (first.stem if first.is_file() else first.name) + (f"+{len(data) - 1}" if len(data) > 1 else "")
+    for split, given in (("valid", valid), ("test", test)):
+        if given is not None:
+            paths[split] = files(given)
+    by_order = "valid" not in paths
+    if by_order and not 0 < share < 1:
+        raise DataError(f"expected a validation share between 0 and 1, found {share}; or name validation files")
+    if by_order and data is None:
+        paths |= _by_file(paths["train"], Path(sysconfig.get_path("stdlib")), share)
+        by_order = False
+    return name, {split: Text(tuple(paths[split])) for split in SPLITS if split in paths}, by_order
+
+
+def _files(data: Sequence[StrPath]) -> list[Path]:
+    try:
+        return files(data)
+    except DataError as error:
+        if len(data) == 1 and not Path(data[0]).expanduser().exists():
+            raise DataError(f"{error}; known sets are {', '.join(known.KNOWN)}") from None
+        raise
+
+
+def _library() -> list[Path]:
+    """The Python standard library's own source, without its tests and what is not its own."""
+    root = Path(sysconfig.get_path("stdlib"))
+    found = [
+        path
+        for path in (walk(root, _of_the_library) if root.is_dir() else ())
+        # _sysconfigdata: how this Python was built, different on every machine
+        if path.suffix == ".py" and not path.name.startswith("_sysconfigdata") and _decodes(path)
+    ]
+    if not found:
+        raise DataError(f"expected Python's own source in {root}, found none; name a text with --data")
+    return found
+
+
+def _of_the_library(folder: str) -> bool:
+    return folder not in ("site-packages", "dist-packages", "test", "tests") and not folder.endswith("_test")
+
+
+def _decodes(path: Path) -> bool:
+    try:
+        return sum(1 for _ in chunks(path)) > 0
+    except DataError:
+        return False
+
+
+def _by_file(paths: list[Path], root: Path, share: float) -> dict[str, list[Path]]:
+    """About `share` of the files for validation: those whose name's hash is low, on every machine the same."""
+    parts: dict[str, list[Path]] = {"train": [], "valid": []}
+    for path in paths:
+        name = path.relative_to(root).as_posix().encode()
+        low = int.from_bytes(hashlib.sha256(name).digest()[:8]) < share * 2**64
+        parts["valid" if low else "train"].append(path)
+    for split, some in parts.items():
+        if not some:
+            raise DataError(
+                f"expected files for the {split} part, found none of {len(paths)} at share {share}; change it"
+            )
+    return parts
+
+
+# ------------------------------------------------------------------------------------------------- the vocabulary
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What has to be known before a text can be encoded."""
+
+    tokenizer: Tokenizer
+    cut: int | None  # where the training part ends, in characters, for a text divided by order
+    notes: tuple[str, ...]
+    recalled: bool = False
+
+
+def _plan(
+    texts: dict[str, Text], kind: str, vocab: int | None, share: float, by_order: bool, existing: Tokenizer | None
+) -> _Plan:
+    texts, cut = dict(texts), None
+    if by_order:
+        total = texts["train"].characters()
+        cut = int(total * (1 - share))
+        if not 0 < cut < total:
+            raise DataError(
+                f"expected text enough for a validation share of {share}, found {total:,} characters in "
+                f"{texts['train'].paths[0]}; use a longer text, or name validation files"
+            )
+        texts |= {"train": replace(texts["train"], stop=cut), "valid": replace(texts["train"], start=cut)}
+    if existing is not None:
+        return _Plan(existing, cut, ())
+    made = tokenizers.train(kind, texts["train"], vocab)
+    notes: list[str] = []
+    if isinstance(made, Chars) and made.unknown is None and made.fallback is None:
+        for split, text in texts.items():
+            lacking = made.lacking(text) if split != "train" else {}
+            if lacking:
+                some = " ".join(visible(c) for c in sorted(lacking, key=lambda c: (-lacking[c], c))[:12])
+                more = " …" if len(lacking) > 12 else ""
+                notes.append(
+                    f"the {split} part has {len(lacking):,} characters that training lacks ({some}{more}), "
+                    f"{sum(lacking.values()):,} times; they are read as <unk>"
+                )
+        if notes:
+            made = made.with_unknown()
+    return _Plan(made, cut, tuple(notes))
+
+
+def _recall(folder: Path, sources: shards.Sources, settings: dict[str, Any]) -> _Plan | None:
+    """The plan kept in the cache, if the sources are what they were."""
+    found = shards.recalled(folder / "corpus.json", sources, settings)
+    if found is None:
+        return None
+    record, hashed = found
+    if not isinstance(record.get("cut"), int | None):
+        return None
+    try:
+        plan = _Plan(tokenizers.from_json(record["tokenizer"]), record["cut"], tuple(record["notes"]), recalled=True)
+    except (DataError, KeyError, TypeError):
+        return None
+    if tokenizers.fingerprint(plan.tokenizer) != record.get("fingerprint"):
+        return None
+    if hashed:
+        shards.write_record(folder / "corpus.json", record | {"sources": sources.record()})
+    return plan
+
+
+def _keep(folder: Path, sources: shards.Sources, settings: dict[str, Any], plan: _Plan) -> None:
+    origin = sources.record()
+    sources.settle()
+    record = {
+        "format": shards.FORMAT,
+        "settings": settings,
+        "sources": origin,
+        "cut": plan.cut,
+        "notes": list(plan.notes),
+        "tokenizer": plan.tokenizer.to_json(),
+        "fingerprint": tokenizers.fingerprint(plan.tokenizer),
+    }
+    shards.write_record(folder / "corpus.json", record)
+
+
+def _encode(
+    folder: Path, split: str, sources: shards.Sources, made_by: dict[str, Any], text: Text, plan: _Plan
+) -> shards.Shard:
+    measure = shards.Measure()
+    batches = plan.tokenizer.encode_stream(measure.watch(text))
+    size, unknown = plan.tokenizer.size, plan.tokenizer.unknown
+    try:
+        return shards.make(folder, split, sources, made_by, batches, measure, size, unknown)
+    except UnknownCharacter as error:
+        where = text.locate(error.index)
+        raise UnknownCharacter(error.character, error.index, error.size, where) from None

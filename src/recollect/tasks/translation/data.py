@@ -1,0 +1,136 @@
+"""Pairs of sentences in two languages, from files, a known set or numbers in words, as tokens ready to train on.
+
+    read      lines of two files, or columns of one; each line split at \\n alone; what cannot be used is counted
+    split     by source sentence, where the authors made no split: no source of one part occurs in another
+    prepare   each side by its Preparation, as it will be when a trained model translates
+    tokenise  one vocabulary for both sides, or one for each, from the training part alone
+    keep      tokens and texts in the cache folder, memory-mapped, made anew when a source changes
+
+Nothing of this holds more than a few thousand lines at a time.
+"""
+
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+from ...data import known, shards, tokenizers
+from ...data.files import DataError, StrPath
+from ...data.fingerprints import folder_name, sha256_of
+from ...data.moses import Preparation
+from ...data.sentences import Side, sides_to_json
+from . import numbers
+from .cache import recall
+from .pairs import Pairs
+from .plan import SIDES, Work
+from .sources import Chained, Given, Numbers, find
+from .tokens import make
+
+LONGEST = 250  # tokens of a sentence that is trained on
+CHAIN_ROUNDS = 4  # so that joined training texts are about as many as the sentences were
+SHARE = 0.05  # of the source sentences, for validation, and as much for the test
+
+
+@dataclass(frozen=True, eq=False)
+class Parallel:
+    """Pairs by split, and what is known of them."""
+
+    name: str
+    source_language: str
+    target_language: str
+    source: Side
+    target: Side
+    train: Pairs
+    valid: Pairs
+    test: Pairs | None
+    fingerprint: str  # sha256 over the texts and both sides: the same wherever the files lie
+    notes: list[str]  # what a reader of results should know
+
+
+def load(
+    data: Given | None = None,
+    *,
+    pair: str | None = None,
+    valid: Given | None = None,
+    test: Given | None = None,
+    columns: tuple[int, int] = (1, 2),
+    tokenizer: str = "bpe",
+    vocab: int | None = None,
+    joint: bool = False,
+    lower: bool = False,
+    moses: bool = False,
+    longest: int = LONGEST,
+    share: float = SHARE,
+    chain: int | None = None,
+    count: int = numbers.COUNT,
+    highest: int = numbers.HIGHEST,
+    seed: int = 0,
+    data_dir: StrPath | None = None,
+    cache: StrPath | None = None,
+    existing: tuple[Side, Side] | None = None,
+) -> Parallel:
+    """Read pairs.
+
+    `data` is a prefix (`path/train` with `pair` en-de: path/train.en and path/train.de, packed or not) or the folder
+    of a prefix `train`; a table with tabs, of which `columns` are source and target; two files; the name of a known
+    set; or None for numbers in words (`count` of them up to `highest`, drawn by `seed`). `valid` and `test` are given
+    in the same way. Beside a prefix `train` they are found by themselves (val, valid or dev; test…). A part that is
+    not there is made of `share` of the source sentences. `pair` turned round turns the translation round.
+
+    `tokenizer` is one of `tokenize.CHOICES`, of `vocab` tokens, for each side, or with `joint` for both together.
+    Training leaves out pairs with more than `longest` tokens on a side. `existing` are the sides that a run already
+    has, used as they are. `chain` joins sentences to texts of up to so many words (`pair_sources.Chained`), to see
+    what length does.
+    """
+    if longest < 1:
+        raise DataError(f"expected sentences of at least 1 token, found longest={longest}")
+    if existing is None and tokenizer not in tokenizers.CHOICES:
+        tokenizers.train(tokenizer, [])  # refuses it, before anything is read
+    if pair is None and existing is not None and existing[0].preparation.language != SIDES[0]:
+        pair = f"{existing[0].preparation.language}-{existing[1].preparation.language}"
+    made = Numbers(count=count, highest=highest, seed=seed)
+    found = find(data, pair, {"valid": valid, "test": test}, columns, made, data_dir, cache)
+    carved = tuple(split for split in ("valid", "test") if split not in found.parts)
+    if chain is not None:
+        if carved:
+            raise DataError(
+                f"expected parts of their own for {' and '.join(carved)} with chain={chain}, found none: what is "
+                "joined could not be split without a leak; name validation and test files"
+            )
+        rounds = {"train": CHAIN_ROUNDS}
+        parts = {split: Chained(part, chain, rounds.get(split, 1)) for split, part in found.parts.items()}
+        found = replace(found, parts=parts, notes=(*found.notes, f"sentences joined to texts of up to {chain} words"))
+    if carved and not 0 < share < 0.5:
+        raise DataError(f"expected a share between 0 and 0.5 for each of {' and '.join(carved)}, found {share}")
+    if existing is not None:
+        preparations = (existing[0].preparation, existing[1].preparation)
+    else:
+        if moses and found.languages is None:
+            raise DataError(
+                "expected the languages of the pair, which moses goes by, found none; name them: --pair en-de"
+            )
+        first, second = found.languages or SIDES
+        preparations = (Preparation(first, lower, moses), Preparation(second, lower, moses))
+    settings = {
+        "parts": {split: part.describe() for split, part in found.parts.items()},
+        "preparations": [preparation.to_json() for preparation in preparations],
+        "versions": {"sacremoses": version("sacremoses")} if any(p.moses for p in preparations) else {},
+        "tokenizer": [tokenizer, vocab, joint] if existing is None else sha256_of(sides_to_json(*existing)),
+        "longest": longest,
+        "share": share if carved else None,
+    }
+    folder = known.cache_folder(cache) / "parallel" / folder_name(found.name, settings)
+    work = Work(found.parts, carved, share, preparations, (tokenizer, vocab, joint), longest, existing)
+    sources = shards.Sources([path for part in found.parts.values() for path in part.paths])
+    kept = recall(folder, sources, settings) or make(folder, sources, settings, work)
+    source, target = existing or kept.sides
+    return Parallel(
+        name=found.name,
+        source_language=(found.languages or SIDES)[0],
+        target_language=(found.languages or SIDES)[1],
+        source=source,
+        target=target,
+        train=kept.splits["train"],
+        valid=kept.splits["valid"],
+        test=kept.splits.get("test"),
+        fingerprint=kept.fingerprint,
+        notes=[*found.notes, *kept.notes],
+    )

@@ -1,0 +1,335 @@
+"""Where pairs of lines come from: two files, the columns of a table, a known set, numbers in words."""
+
+import os
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...data import known
+from ...data.files import DataError, StrPath, chunks, files
+from ...data.moses import CODE
+from . import numbers
+
+Given = Sequence[StrPath] | StrPath
+
+LONGEST_LINE = 1 << 20  # characters; what is longer is no sentence
+LANGUAGES = {"eng": "en", "fra": "fr", "deu": "de", "cmn": "zh"}  # other names for those of the known sets
+VALID_NAMES = ("val", "valid", "dev", "validation")
+
+
+class Part(Protocol):
+    """Pairs of lines, read any number of times; None for a line that is no pair."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]: ...
+    def describe(self) -> list[Any]: ...
+    def check(self) -> None: ...
+    def __iter__(self) -> Iterator[tuple[str, str] | None]: ...
+
+
+@dataclass(frozen=True)
+class TwoFiles:
+    """Line i of one file belongs to line i of the other."""
+
+    source: Path
+    target: Path
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return self.source, self.target
+
+    def describe(self) -> list[Any]:
+        return [str(path.absolute()) for path in self.paths]
+
+    def check(self) -> None:
+        first, second = (sum(1 for _ in _lines(path)) for path in self.paths)
+        if first != second:
+            raise DataError(
+                f"expected as many lines in {self.source} as in {self.target}, found {first:,} and {second:,}; "
+                "line i of one must be the translation of line i of the other"
+            )
+
+    def __iter__(self) -> Iterator[tuple[str, str] | None]:
+        # not strict: files that change while they are read are refused at the end, by their stamps
+        return zip(_lines(self.source), _lines(self.target), strict=False)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of one file, parted by tabs."""
+
+    path: Path
+    columns: tuple[int, int]  # counted from 1
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self.path,)
+
+    def describe(self) -> list[Any]:
+        return [str(self.path.absolute()), *self.columns]
+
+    def check(self) -> None:
+        if min(self.columns) < 1:
+            raise DataError(f"expected columns counted from 1, found {self.columns}")
+        count = 0
+        for pair in self:
+            if pair is not None and any(pair):
+                return
+            count += 1
+        raise DataError(
+            f"expected text in columns {self.columns[0]} and {self.columns[1]} of {self.path}, parted by tabs, found "
+            f"none in {count:,} lines; give such a file, two files, or a prefix with --pair"
+        )
+
+    def __iter__(self) -> Iterator[tuple[str, str] | None]:
+        first, second = self.columns
+        for line in _lines(self.path):
+            cells = line.split("\t")
+            if len(cells) >= max(self.columns):
+                yield cells[first - 1], cells[second - 1]
+            else:
+                yield None if line.strip() else ("", "")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers in words."""
+
+    languages: tuple[str, str] = ("en", "fr")
+    count: int = numbers.COUNT
+    highest: int = numbers.HIGHEST
+    seed: int = 0
+    paths: tuple[Path, ...] = ()
+
+    def describe(self) -> list[Any]:
+        return ["numbers", *self.languages, self.count, self.highest, self.seed, version("num2words")]
+
+    def check(self) -> None:
+        pass  # what is generated is well formed
+
+    def __iter__(self) -> Iterator[tuple[str, str] | None]:
+        made = numbers.pairs(self.languages, self.count, self.seed, self.highest)
+        return ((pair.source, pair.target) for pair in made)
+
+
+@dataclass(frozen=True)
+class Chained:
+    """Sentences joined, one after the other, to texts whose numbers of source words are drawn evenly up to `words`.
+
+    The sentences are gone through `rounds` times, each time with other draws. A text ends with the sentence that
+    reaches the drawn number; one that would go beyond `words` begins the next text.
+    """
+
+    part: Part
+    words: int
+    rounds: int = 1
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return self.part.paths
+
+    def describe(self) -> list[Any]:
+        return ["chained", self.words, self.rounds, self.part.describe()]
+
+    def check(self) -> None:
+        self.part.check()
+
+    def __iter__(self) -> Iterator[tuple[str, str] | None]:
+        for number in range(self.rounds):
+            draw = random.Random(number)
+            wanted, held = draw.randint(1, self.words), []
+            for pair in self.part:
+                if pair is None or not all(side.strip() for side in pair):
+                    yield pair  # counted where it is used
+                    continue
+                if held and _words(held) + len(pair[0].split()) > self.words:
+                    yield _joined(held)
+                    wanted, held = draw.randint(1, self.words), []
+                held.append(pair)
+                if _words(held) >= wanted:
+                    yield _joined(held)
+                    wanted, held = draw.randint(1, self.words), []
+            if held:
+                yield _joined(held)
+
+
+def _words(pairs: list[tuple[str, str]]) -> int:
+    return sum(len(source.split()) for source, _ in pairs)
+
+
+def _joined(pairs: list[tuple[str, str]]) -> tuple[str, str]:
+    first, second = (" ".join(side.strip() for side in sides) for sides in zip(*pairs, strict=True))
+    return first, second
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a file. Only \\n ends one; a \\r at its end goes."""
+    number, rest = 1, ""
+    for chunk in chunks(path):
+        *whole, rest = (rest + chunk).split("\n")
+        for line in whole:
+            yield _short(line, number, path).rstrip("\r")
+            number += 1
+        _short(rest, number, path)
+    if rest:
+        yield rest.rstrip("\r")
+
+
+def _short(line: str, number: int, path: Path) -> str:
+    if len(line) > LONGEST_LINE:
+        raise DataError(
+            f"expected sentences, found a line of more than {LONGEST_LINE:,} characters, line {number:,} of {path}; "
+            "end each sentence with a newline"
+        )
+    return line
+
+
+@dataclass(frozen=True)
+class Found:
+    name: str
+    languages: tuple[str, str] | None
+    parts: dict[str, Part]
+    notes: tuple[str, ...] = ()
+
+
+def find(
+    data: Given | None,
+    pair: str | None,
+    given: Mapping[str, Given | None],
+    columns: tuple[int, int],
+    made: Numbers,
+    data_dir: StrPath | None,
+    cache: StrPath | None,
+) -> Found:
+    """Which files, columns or numbers each part is made of."""
+    languages = None if pair is None else _languages(pair)
+    items = _items(data)
+    if data is None:
+        languages = languages or made.languages
+        for language in languages:
+            numbers.check(language)
+        made = Numbers(languages, made.count, made.highest, made.seed)
+        found = Found(f"numbers-{'-'.join(languages)}", languages, {"train": made})
+    elif len(items) == 1 and str(items[0]) in known.KNOWN:
+        found = _known(str(items[0]), languages, data_dir, cache)
+    else:
+        found = _local(items, languages, columns, [split for split, some in given.items() if some is not None])
+    parts = {
+        split: _part(_items(some), languages or found.languages, columns)
+        for split, some in given.items()
+        if some is not None
+    }
+    return Found(found.name, found.languages, {**found.parts, **parts}, found.notes)
+
+
+def _items(data: Given | None) -> list[StrPath]:
+    return [] if data is None else [data] if isinstance(data, str | os.PathLike) else list(data)
+
+
+def _languages(pair: str) -> tuple[str, str]:
+    codes = pair.split("-")
+    if len(codes) != 2 or not all(CODE.fullmatch(code) for code in codes):
+        raise DataError(f"expected a pair of languages such as en-de, found {pair!r}; write pt_BR for a variety")
+    return codes[0], codes[1]
+
+
+def _known(name: str, languages: tuple[str, str] | None, data_dir: StrPath | None, cache: StrPath | None) -> Found:
+    every = known.KNOWN[name].languages
+    chosen = tuple(LANGUAGES.get(language, language) for language in languages or every[:2])
+    parts: dict[str, Part] = {}
+    for split, paths in known.find(name, data_dir, cache, chosen).items():
+        if len(paths) == 2:
+            parts[split] = TwoFiles(paths[0], paths[1])
+        else:
+            parts[split] = Table(paths[0], (every.index(chosen[0]) + 1, every.index(chosen[1]) + 1))
+    return Found(f"{name}-{'-'.join(chosen)}", (chosen[0], chosen[1]), parts)
+
+
+def _local(
+    items: list[StrPath], languages: tuple[str, str] | None, columns: tuple[int, int], given: Sequence[str]
+) -> Found:
+    """Pairs in the user's own files, and what lies beside them for the splits that are not `given`."""
+    paths = [Path(item).expanduser() for item in items]
+    if len(paths) == 1 and languages and paths[0].is_dir() and _of_prefix(paths[0] / "train", languages):
+        paths = [paths[0] / "train"]
+    parts: dict[str, Part] = {"train": _part(paths, languages, columns)}
+    notes: list[str] = []
+    name = paths[0].absolute().name.removesuffix(".gz")
+    if len(paths) == 2:
+        languages = languages or _ends(paths)
+        name = name.partition(".")[0] or name
+    elif len(parts["train"].paths) == 1:
+        name = name.rpartition(".")[0] or name
+    elif languages and name == "train":
+        name = paths[0].absolute().parent.name or name
+        for split, prefixes in _beside(paths[0], languages).items():
+            if prefixes and split not in given:
+                parts[split] = _part(prefixes[:1], languages, columns)
+                others = ", ".join(path.name for path in prefixes[1:])
+                unused = f"; not used: {others}" if others else ""
+                notes.append(f"{split}: {prefixes[0].name}, found beside train{unused}")
+    return Found(f"{name}-{'-'.join(languages)}" if languages else name, languages, parts, tuple(notes))
+
+
+def _ends(paths: Sequence[Path]) -> tuple[str, str] | None:
+    """The languages that two files are named after: text.en.gz, text.de.gz."""
+    first, second = (path.name.removesuffix(".gz").rpartition(".")[2] for path in paths)
+    alike = first == second  # text.en and text.de, not en.txt and de.txt
+    return None if alike or not all(re.fullmatch("[a-z]{2}", end) for end in (first, second)) else (first, second)
+
+
+def _beside(prefix: Path, languages: tuple[str, str]) -> dict[str, list[Path]]:
+    """Prefixes in the same folder that are those of the other splits, the likeliest first."""
+    end = f".{languages[0]}"
+    names = {path.name.removesuffix(".gz") for path in prefix.absolute().parent.iterdir()}
+    tests = sorted(name.removesuffix(end) for name in names if name.startswith("test") and name.endswith(end))
+    return {
+        split: [path for path in map(prefix.with_name, some) if len(_of_prefix(path, languages)) == 2]
+        for split, some in (("valid", VALID_NAMES), ("test", tests))
+    }
+
+
+def _of_prefix(prefix: Path, languages: tuple[str, str]) -> list[Path]:
+    """The files of a prefix, one for each of the languages that it has."""
+    found: list[Path] = []
+    for language in languages:
+        both = [prefix.with_name(f"{prefix.name}.{language}{end}") for end in ("", ".gz")]
+        found += [path for path in both if path.is_file()][:1]
+    return found
+
+
+def _part(items: Sequence[StrPath], languages: tuple[str, str] | None, columns: tuple[int, int]) -> Part:
+    paths = [Path(item).expanduser() for item in items]
+    if len(paths) == 2:
+        return TwoFiles(_file(paths[0]), _file(paths[1]))
+    if len(paths) != 1:
+        raise DataError(f"expected a prefix, a table or two files, found {len(paths)} names; name one or two")
+    path = paths[0]
+    two = _of_prefix(path, languages) if languages and path.name else []
+    if len(two) == 2:
+        return TwoFiles(two[0], two[1])
+    if not path.exists():
+        folder = path.absolute().parent
+        ends = sorted(p.name for p in folder.iterdir() if p.name.startswith(f"{path.name}.")) if folder.is_dir() else []
+        if ends:
+            wanted = " and ".join(f"{path.name}.{code}" for code in languages or ("SOURCE", "TARGET"))
+            there = dict.fromkeys(end.removeprefix(f"{path.name}.").removesuffix(".gz") for end in ends)
+            pair = "-".join(there) if len(there) == 2 and all(map(CODE.fullmatch, there)) else "en-de"
+            raise DataError(
+                f"expected {wanted} (or .gz) in {folder}, found {', '.join(ends[:8])}; name the pair, as --pair {pair}"
+            )
+    return Table(_file(path), columns)
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir():
+        raise DataError(f"expected a file, found the folder {path}; name a prefix in it, a table or two files")
+    try:
+        (found,) = files([path])
+    except DataError as error:
+        raise DataError(f"{error}; known sets are {', '.join(known.names(translation=True))}") from None
+    return found
