@@ -78,9 +78,9 @@ def cases(data_dir: str | None) -> dict[str, list[str]]:
     train(
         "text", "lstm", *text, "--tokenizer", "words", "--set", "windows=sequential", "--set", "vary=true", name="awd"
     )
-    train("text", "gru", *text, "--tokenizer", "bpe", "--vocab", "120", "--set", "bptt=random", name="bptt")
+    train("text", "gru", *text, "--tokenizer", "bpe", "--vocab", "300", "--set", "bptt=random", name="bptt")
     train("text", "rnn", *text, "--tokenizer", "bytes", "--set", "ema=0.9", "--set", "keep=2", name="averaged")
-    train("text", "lstm", *text, "--params", "20k", "--set", "tied=true", name="sized")
+    train("text", "lstm", *text, "--params", "20k", "--set", "tie=true", name="sized")
     train("text", "transformer", *text, "--set", "precision=bfloat16", "--set", "accumulate=2", name="mixed")
     found["train mixture"] = [
         "train",
@@ -131,7 +131,7 @@ def cases(data_dir: str | None) -> dict[str, list[str]]:
     train("series", "gru", "--data", "table.csv", "--lookback", "12", "--horizon", "4", name="table")
     train("series", "lstm", "--set", "intervals=quantile", "--set", "ahead=direct", name="quantile")
     found["forecast"] = ["forecast", "runs/table", "table.csv"]
-    found["forecast json"] = ["forecast", "demo-series", "table.csv", "--json"]
+    found["forecast json"] = ["forecast", "runs/table", "table.csv", "--json"]
     found["ahead"] = ["inspect", "runs/series-gru", "ahead", "--json"]
 
     for model in DECODERS:

@@ -245,7 +245,7 @@ def test_without_a_prompt_a_run_writes_though_its_text_has_no_line_break(text, t
 
 
 def test_whole_numbers_are_read_to_the_last_digit():
-    from recollect.config import parse
+    from recollect.core.settings import parse
 
     assert parse("seed", "9007199254740993", int) == 2**53 + 1
     assert parse("steps", "1_000", int) == parse("steps", "1k", int) == 1000

@@ -334,7 +334,7 @@ def test_a_mixture_has_the_state_and_the_cost_of_both():
 
 def test_none_is_a_choice_where_it_is_one():
     """`positions=none` means no positions; only where none is no choice does it leave the choice to the model."""
-    from recollect.config import parse
+    from recollect.core.settings import parse
 
     assert parse("positions", "none", get_type_hints(language.Config)["positions"]) == "none"
     assert parse("hidden", "none", get_type_hints(language.Config)["hidden"]) is None

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import tiny
 from recollect import config as edge
-from recollect.config import SettingError
+from recollect.core.settings import SettingError
 from recollect.core.contract import ContractError
 from recollect.data.files import DataError
 from recollect.models import classifier

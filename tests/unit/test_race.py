@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from recollect.cli import app
-from recollect.config import SettingError
+from recollect.core.settings import SettingError
 from recollect.core.contract import ContractError
 from recollect.models.size import parameters
 from recollect.race import entry as entries

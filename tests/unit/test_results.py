@@ -91,7 +91,7 @@ def test_every_row_says_where_it_comes_from():
 
 
 def test_every_recipe_reads():
-    from recollect.config import read_recipe
+    from recollect.core.settings import read_recipe
     from recollect.train.jobs import JOBS
 
     found = list((ROOT / "recipes").glob("*/*.json"))

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import tiny
-from recollect.config import read_recipe
+from recollect.core.settings import read_recipe
 from recollect.core.contract import ContractError
 from recollect.data.files import DataError
 from recollect.report import series as series_figure

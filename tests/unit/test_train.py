@@ -13,7 +13,7 @@ from torch import nn
 
 import tiny
 from recollect import config as edge
-from recollect.config import SettingError
+from recollect.core.settings import SettingError
 from recollect.core.contract import ContractError
 from recollect.core.task import Loss
 from recollect.models import language

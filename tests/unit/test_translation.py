@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy, kl_div
 
 import tiny
 from recollect import cli
-from recollect.config import SettingError
+from recollect.core.settings import SettingError
 from recollect.core import ragged
 from recollect.core.contract import Memory
 from recollect.data.files import DataError

@@ -8,14 +8,13 @@ unbiased    at each boundary of an equal grid the state is cut off with probabil
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from . import state as states
-
-BpttName = Literal["full", "truncated", "random", "unbiased"]
+from .settings import BpttName
 
 
 class Segment(NamedTuple):

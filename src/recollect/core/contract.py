@@ -12,30 +12,16 @@ H heads, K slots of a window, L layers.
 
 import types
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import (
-    Any,
-    Generic,
-    Literal,
-    NamedTuple,
-    Self,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Self, TypeVar, get_args, get_origin
 
 import torch
 from torch import Tensor, nn
 
 from . import state as states
+from .settings import ContractError, check_settings
 
 S = TypeVar("S")
-
-
-class ContractError(ValueError):
-    """An input, state or setting that the contract does not allow, told in one line."""
 
 
 class Memory(NamedTuple):
@@ -81,33 +67,6 @@ class Config:
     def example(self, batch: int, steps: int, dtype: torch.dtype = torch.float64) -> Example:
         """A random input for the laws."""
         return Example(torch.randn(batch, steps, self.dim, dtype=dtype))
-
-
-def check_settings(config: Any, least: dict[str, int] | None = None) -> None:
-    """Refuse a setting outside its declared type: choices by name, counts from 1 (or `least`), dropout in [0, 1)."""
-    hints = get_type_hints(type(config))
-    for field in fields(config):
-        value, hint = getattr(config, field.name), hints[field.name]
-        options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-        expected = None
-        if value is None and type(None) in options:
-            continue
-        if choices := [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]:
-            if value not in choices:
-                expected = "one of " + ", ".join(map(repr, choices))
-        elif int in options and float not in options:
-            lowest = (least or {}).get(field.name, 1)
-            if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-                expected = f"a whole number of at least {lowest}"
-        elif float in options and not (isinstance(value, int | float) and not isinstance(value, bool)):
-            expected = "a number"
-        elif bool in options and not isinstance(value, bool):
-            expected = "True or False"
-        elif field.name.endswith("dropout") and isinstance(value, int | float) and not 0 <= value < 1:
-            expected = "a share from 0 to below 1"
-        if expected:
-            owner = type(config).__module__.rsplit(".", 1)[-1]
-            raise ContractError(f"{owner}: expected {field.name} to be {expected}, found {value!r}")
 
 
 class Layer(nn.Module, ABC, Generic[S]):

@@ -1,10 +1,46 @@
-"""A task: data, a loss, a metric and what the metric is worth without learning. One training loop serves all."""
+"""A task: its data, the models that can be trained on it, its loss, its metric, and what is shown of them.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+`Task` is a class of which every task has one subclass. The class itself knows what holds before anything is read:
+which settings there are, how data and models are made from them. An instance is bound to data, settings and a device:
+it makes batches, computes losses and measures. One module trains them all (`train.run`), one loop (`train.loop`).
+"""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import torch
 from torch import Tensor, nn
+
+from .contract import ContractError, Memory
+from .settings import SettingError, known
+
+
+class Data(Protocol):
+    """What every task's data have."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of results should know."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """The same wherever the files lie, and another for other data."""
+        ...
+
+
+D = TypeVar("D", bound=Data)
+A = TypeVar("A")  # artifacts: what a run folder stores of its data, such as a tokenizer or a scaler
+
+
+class RunError(ValueError):
+    """A folder that is no run, or not the one that was meant."""
 
 
 @dataclass(frozen=True)
@@ -16,41 +52,260 @@ class Loss:
     carry: Any = None  # the next batch's first state, for tasks that stream
 
 
-class Task(Protocol):
-    """What the training loop, the race and the instruments need to know of a job."""
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """The settings of a run in full: config.json."""
 
-    name: str
-    in_nats: bool  # whether the loss is −log p, so that its exponential is a perplexity
+    data: Any  # the task's settings of its data
+    task: Any  # and of the task itself
+    model: dict[str, Any]  # {"name": …} and the settings of that model
+    train: Any  # train.settings.Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """A model that was fitted in closed form: how much it read, a line for the user, and what its file notes."""
+
+    tokens: int
+    message: str
+    note: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: Mapping[str, Any] = field(default_factory=dict)  # options of `evaluate` for this model
+    figures: Mapping[str, Any] = field(default_factory=dict)  # beside those that `evaluate` finds
+
+
+@dataclass
+class LoadedRun(Generic[D, A]):
+    """A trained run: its settings, model and artifacts; its data, and the task bound to them, once they are needed."""
+
+    path: Path
+    kind: "type[Task[D, A]]"
+    config: RunConfig
+    model: Any
+    artifacts: A
+    device: str = "cpu"
+    data_dir: str | None = None
+
+    @cached_property
+    def data(self) -> D:
+        return self.kind.load_data(self.config.data, self.data_dir, self.artifacts)
+
+    @cached_property
+    def task(self) -> Any:
+        return self.kind(self.config.task, self.data, self.device, self.config.train.seed)
+
+    @property
+    def name(self) -> str:
+        return f"{self.config.model['name']} ({self.path.name})"
+
+
+LoadRun = Callable[[str], LoadedRun[Any, Any]]  # handed to tasks whose models are made of other runs
+
+
+class Task(ABC, Generic[D, A]):
+    """One task, bound to `data`, its settings `config` and a device."""
+
+    name: ClassVar[str]
+    models: ClassVar[Sequence[str]]
+    default: ClassVar[str]  # the model that is trained where none is named
+    data_config: ClassVar[Any]  # frozen dataclasses
+    task_config: ClassVar[Any]
+    usual: ClassVar[Mapping[str, str]] = {}  # settings where the flags say nothing
+    stacks: ClassVar[bool] = False  # whether any layer that can be stacked is a model here, by its name
+    counted: ClassVar[Sequence[str]] = ()  # models that are counted, not trained
+    unsized: ClassVar[Sequence[str]] = ()  # models without a width that could be solved for
+    combined: ClassVar[Sequence[str]] = ()  # models that are made of two trained runs
+    sequential: ClassVar[bool] = True  # whether its models read a sequence, so that they have a state
+    free_length: ClassVar[bool] = False  # whether rows may be read to any length
+
+    in_nats: ClassVar[bool] = False  # whether the loss is −log p, so that its exponential is a perplexity
     metric: str  # the key of `evaluate` that chooses the best checkpoint; smaller is better
+
+    def __init__(self, config: Any, data: D, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        self.config, self.data, self.seed = config, data, seed
+        self.device = torch.device(device)
+
+    # Settings
+
+    @classmethod
+    @abstractmethod
+    def model_settings(cls, model: str) -> dict[str, Any]:
+        """The dataclasses that hold the settings of a model: `model`, and `layer` for those of its layers."""
+
+    @classmethod
+    def unused_settings(cls, model: str) -> Sequence[str]:
+        """Settings that other models of the same Config have, and this one does not."""
+        return ()
+
+    @classmethod
+    def check_model(cls, model: str) -> str:
+        """The name of a model that this task can train; any other is refused with one line."""
+        return known("model", model, cls.models)
+
+    # Data and artifacts
+
+    @classmethod
+    @abstractmethod
+    def load_data(cls, config: Any, data_dir: str | None, artifacts: A | None = None) -> D:
+        """The data; with a run's artifacts, so that it is read as that run reads it."""
+
+    @classmethod
+    @abstractmethod
+    def artifacts_of(cls, data: D) -> A:
+        """What the run folder must store of the data."""
+
+    @classmethod
+    @abstractmethod
+    def save_artifacts(cls, artifacts: A, folder: Path) -> None: ...
+
+    @classmethod
+    @abstractmethod
+    def load_artifacts(cls, folder: Path) -> A:
+        """What `save_artifacts` wrote; a missing or strange file is one clear line."""
+
+    @classmethod
+    @abstractmethod
+    def describe_data(cls, data: D) -> dict[str, Any]:
+        """What config.json says of the data: `name`, `fingerprint` and counts."""
+
+    @classmethod
+    @abstractmethod
+    def summarize_data(cls, data: D) -> str:
+        """The data in half a line, for the start of a run."""
+
+    @classmethod
+    def other_data(cls, config: Any, data: Sequence[str], artifacts: A) -> Any:
+        """The settings for measuring a run on other data."""
+        return replace(config, data=tuple(data))
+
+    # Models
+
+    @classmethod
+    @abstractmethod
+    def resolve(cls, run: RunConfig, data: D, params: int | None) -> RunConfig:
+        """The settings in full, with the width that `params` asks for."""
+
+    @classmethod
+    @abstractmethod
+    def build_model(cls, settings: dict[str, Any], artifacts: A, load_run: LoadRun) -> nn.Module:
+        """The model that config.json names."""
+
+    @classmethod
+    def combine(cls, model: str, runs: Sequence[LoadedRun[D, A]]) -> RunConfig:
+        """The settings of a model that is made of two trained runs."""
+        raise ContractError(f"model: expected one that is made of other runs, found {model!r}")
+
+    @classmethod
+    @abstractmethod
+    def law_example(cls, model: Any, artifacts: A) -> tuple[nn.Module, Tensor, Memory | None]:
+        """The module that the laws bind, an input for them (T ≥ 4), and the memory that it reads."""
+
+    @classmethod
+    @abstractmethod
+    def state_bytes(cls, model: Any, run: RunConfig) -> int:
+        """Bytes of state that one row has at the length this run works with."""
+
+    # Training
 
     @property
     def repeats(self) -> bool:
         """Whether every step runs the same operations, so that one can be captured for all."""
-        ...
+        return True
 
+    @abstractmethod
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Any]:
         """Batches of a split from the `start`-th on, in an order that depends on `seed` alone; endless for training.
 
         Since any batch can be reached by its number, a run goes on where it stopped without any state of the data.
         """
-        ...
 
+    @abstractmethod
     def loss(self, model: nn.Module, batch: Any, carry: Any = None) -> Loss:
         """The loss of a batch; `carry` is what the batch before left, on tasks that stream."""
-        ...
 
+    @abstractmethod
     def shape(self, batch: Any) -> tuple[int, ...]:
         """What the cost of a batch depends on: rows, steps, and the length of a source where there is one."""
-        ...
 
+    @abstractmethod
     def flops(self, model: Any, *shape: int) -> float:
         """Matrix-product FLOPs of a forward pass over a batch of that shape."""
-        ...
 
+    def solve(self, model: Any, tokens: float | None) -> Solution | None:
+        """Fit a model that has a closed form, on at most so many tokens; None for those that are trained."""
+        return None
+
+    def calibrate(self, model: Any) -> bool:
+        """Fit what is fitted after training, on validation; whether anything was."""
+        return False
+
+    # Measuring
+
+    @abstractmethod
     def evaluate(self, model: nn.Module, split: str) -> dict[str, Any]:
         """The metrics on a whole split, with the rule by which they were computed."""
-        ...
 
+    @abstractmethod
     def baselines(self, split: str) -> dict[str, float]:
         """The same metric for guesses that need no learning."""
-        ...
+
+    @abstractmethod
+    def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
+        """What a model reaches: `metric` is {name, value, rule}, and whatever else a row should hold."""
+
+    @classmethod
+    def evaluation_rules(cls, name: str) -> list[str]:
+        """The rules of measuring that `name` stands for, in tasks that have several."""
+        raise SettingError(f"--rule: expected a task with several rules, found {cls.name}, which has one")
+
+    @classmethod
+    @abstractmethod
+    def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        """What `figures` found, to be printed: columns, rows, and lines below them."""
+
+    @classmethod
+    @abstractmethod
+    def headline(cls, found: dict[str, Any]) -> str:
+        """The evaluation that a training ends with, in a line."""
+
+    # Inspection, and what the page of a race shows
+
+    request_options: ClassVar[Sequence[str]] = ()  # of `text` and `image`, what can be read in place of the data
+
+    @classmethod
+    def probe(cls, run: LoadedRun[D, A], request: Any) -> Any:
+        """The model beside rows of its data, for the instruments (see `core.inspection`)."""
+        raise ContractError(f"inspect: expected a task with rows to look at, found {cls.name}, which has no probe")
+
+    @classmethod
+    def layer_of(cls, model: str) -> str:
+        """The registered layer that does the remembering in a model."""
+        return model
+
+    def sample(self, run: LoadedRun[D, A]) -> Any:
+        """What a model writes, for a reader; None where it writes nothing."""
+        return None
+
+    def declared_cost(self, run: LoadedRun[D, A], length: int) -> tuple[float, float] | None:
+        """FLOPs and bytes of state of one row of that length, as the model declares them; None where it has one length."""
+        cost = getattr(run.model, "cost", None)
+        if cost is None:
+            return None
+        own = cost(1, length)
+        return own.flops, own.state_bytes
+
+
+def build_error(name: Any, error: Exception) -> ContractError:
+    """What a model cannot be built from, in one line."""
+    reason = " ".join(str(error).split())
+    return ContractError(f"model: expected settings of {name!r}, found others ({reason})")
+
+
+BUILD_ERRORS = (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError)
+
+
+def artifact_path(folder: Path, name: str) -> Path:
+    """A file that a run folder must hold."""
+    path = folder / name
+    if not path.exists():
+        raise RunError(f"{path}: expected this file in the run folder, found none")
+    return path

@@ -1,1 +1,3 @@
-"""What the data of every task shares: files, tokenizers, the cache, and the public sets known by name."""
+"""What the data of every task share: files, tokenizers, the cache, and the public sets known by name."""
+
+TOKENIZERS = ("chars", "chars+bytes", "bytes", "words", "bpe")

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -368,3 +368,8 @@ def rechunk(pieces: Iterable[str], size: int) -> Iterator[str]:
             gathered, length = [whole[full:]], length - full
     if length:
         yield "".join(gathered)
+
+
+def absolute_name(name: str, known: Container[str]) -> str:
+    """A file or folder by its full name, so that a run can be resumed from another folder; names of known sets stay."""
+    return name if name in known or not Path(name).exists() else str(Path(name).absolute())

@@ -1,11 +1,11 @@
 """Every layer of the lineage, by name: the one registry."""
 
-import difflib
 import sys
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
 from ..core.contract import Config, ContractError, Encoder, Layer
+from ..core.settings import known
 from . import (
     attention,
     combine,
@@ -96,16 +96,6 @@ def configure(registry: dict[str, type[Config]], what: str, name: str, /, **sett
     if absent := [setting for setting in missing if setting not in settings]:
         raise ContractError(f"{name}: expected the settings {', '.join(absent)}, found none")
     return config(**settings)
-
-
-def known(kind: str, name: str, names: Any) -> str:
-    """`name`, if it is one of `names`; else one line that says what there is."""
-    if name in names:
-        return name
-    close = difflib.get_close_matches(name, list(names), n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    article = "an" if kind[0] in "aeiou" else "a"
-    raise ContractError(f"expected {article} {kind} out of {', '.join(names)}, found {name!r}{hint}")
 
 
 class Card(NamedTuple):

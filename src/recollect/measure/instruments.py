@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.chart import Chart, Line, Map
 from ..core.contract import ContractError
-from ..layers import known
+from ..core.settings import known
 from ..train import captions as caption_job
 from ..train import ratings, series
 from ..train.folder import RunError

@@ -5,14 +5,16 @@ papers; residual ones put each layer, and a feed-forward network after it, aroun
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from torch import nn
 
 from ..core.contract import Config as LayerConfig
 from ..core.contract import ContractError, check_settings
-from ..layers import LAYERS, combine, conv, known, mlp, norm, outside, position
+from ..core.settings import known
+from ..layers import LAYERS, combine, conv, mlp, norm, outside, position
 from ..layers import dropout as drop
 from ..layers.norm import NormName
 from ..layers.position import PositionName
@@ -66,6 +68,24 @@ def kind_of(model: str) -> Kind:
             f"model: expected a layer that reads its input alone, found {model!r}, which reads a source"
         )
     return Kind(model, heads="heads" in names)
+
+
+class StackedModels:
+    """For tasks whose models are stacks of layers: those they name, or any layer of the registry that can be stacked."""
+
+    models: ClassVar[Sequence[str]]
+    stacks: ClassVar[bool] = True
+
+    @classmethod
+    def check_model(cls, model: str) -> str:
+        if model in cls.models or model not in LAYERS:
+            return known(NAMED, model, cls.models)
+        kind_of(model)
+        return model
+
+    @classmethod
+    def layer_of(cls, model: str) -> str:
+        return KINDS[model].layer if model in KINDS else model
 
 
 @dataclass(frozen=True, kw_only=True)

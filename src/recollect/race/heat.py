@@ -1,106 +1,14 @@
-"""A heat: one task, the models that enter it, and what is the same for all of them."""
+"""The terms of a race: what its user decides, and the heats with what was decided."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any
 
-from ..config import SettingError
-from ..train.job import Job
-from ..train.jobs import JOBS
+from ..core.heat import Heat
+from ..core.settings import SettingError
 from ..train.settings import Settings
 
 EQUALS = ("params", "tokens", "flops", "seconds")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """A figure of a row: its name, where it stands there, how it reads; `rule`, where it is not the job's own."""
-
-    name: str
-    place: tuple[str, ...]
-    label: str
-    better: Literal["higher", "lower"] = "lower"
-    unit: str = ""
-    rule: str = ""
-
-    def of(self, row: Mapping[str, Any]) -> float:
-        found: Any = row
-        for key in self.place:
-            found = found[key]
-        return float(found)
-
-    def shown(self, value: float) -> str:
-        if self.unit == "share":
-            return f"{100 * value:.1f} %"
-        small = self.better == "lower" and 0 < abs(value) < 0.01  # where a small error is what was raced for
-        return f"{value:.2e}" if small else f"{value:.3f}"
-
-    def to_json(self) -> dict[str, str]:
-        return {"name": self.name, "label": self.label, "better": self.better, "unit": self.unit}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rung:
-    """A step of a ladder: a model, and the settings that it changes against the rung before."""
-
-    name: str
-    model: str
-    change: str  # what is new, in one sentence
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Heat:
-    """The terms of a heat. `validation` is how the figure reads that a run is watched by while it learns.
-
-    `elsewhere` is the metric on data of the user's own. `params` None leaves sizes as the settings say. With `rungs`
-    the entries are those of a ladder; `step_by_step` measures a text one token at a time, as it is written. `floor`
-    names the baseline that is no guess: what nobody can get below. `chosen` is how validation reads by what the setting
-    `choose` has it watch, where that is not as usual.
-    """
-
-    name: str
-    task: str
-    title: str
-    question: str
-    metric: Metric
-    validation: Metric
-    elsewhere: Metric | None = None
-    models: tuple[str, ...]
-    params: int | None
-    steps: int
-    settings: Mapping[str, str] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
-    ladder: str | None = None
-    rungs: tuple[Rung, ...] = ()
-    step_by_step: bool = False
-    floor: str | None = None
-    chosen: Mapping[str, Metric] = field(default_factory=dict)
-
-    @property
-    def job(self) -> Job[Any, Any]:
-        return JOBS[self.task]
-
-    def climbers(self) -> list["Climber"]:
-        """Who enters: the models, or the rungs with the settings that they have gathered."""
-        if not self.rungs:
-            return [Climber(label=model, model=model) for model in self.models]
-        gathered: dict[str, str] = {}
-        found = []
-        for rung in self.rungs:
-            gathered = {**gathered, **rung.settings}
-            found.append(Climber(label=rung.name, model=rung.model, settings=gathered, rung=rung.name))
-        return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class Climber:
-    """Who enters a heat, whatever the seed."""
-
-    label: str
-    model: str
-    settings: Mapping[str, str] = field(default_factory=dict)
-    rung: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,10 +91,10 @@ def accepted(heat: Heat, model: str, settings: Mapping[str, str]) -> dict[str, s
 
 def _fitting(heat: Heat, settings: Mapping[str, str]) -> Mapping[str, str]:
     """Settings that at least one entrant has; the job tells of others in its own words."""
-    entrants = {climber.model for climber in heat.climbers()}
+    entrants = {entrant.model for entrant in heat.entrants()}
     everywhere = set().union(*(setting_names(heat, model) for model in entrants))
     if any(name not in everywhere for name in settings):
-        heat.job.configure(settings, model=heat.climbers()[-1].model)
+        heat.job.configure(settings, model=heat.entrants()[-1].model)
     return settings
 
 

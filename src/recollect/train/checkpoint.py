@@ -46,7 +46,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """The state dict with tied weights once."""
+    """The state dict with tied weights once; of a model that says what it stores, that."""
+    if stored := getattr(model, "stored", None):
+        return stored()
     found: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -59,6 +61,11 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
     """Copy weights into a model; a file of another model is refused in one line."""
+    if load_stored := getattr(model, "load_stored", None):
+        try:
+            return load_stored(tensors)
+        except ValueError as error:
+            raise CheckpointError(f"{path}: {error}") from error
     wanted = weights(model)
     missing, extra = sorted(set(wanted) - set(tensors)), sorted(set(tensors) - set(wanted))
     if missing or extra:
@@ -71,6 +78,7 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> No
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path}: expected this model's weights, found other shapes ({reason})") from error
+    return None
 
 
 def save(

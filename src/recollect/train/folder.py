@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.files import write_aside
+from ..core.task import RunError
 
 try:
     import fcntl
@@ -19,10 +20,6 @@ except ImportError:  # not on Windows
 
 MAGIC, VERSION = "recollect-run", 2
 SHIPPED = Path(__file__).resolve().parent.parent / "demos"  # small trained runs that come with the package
-
-
-class RunError(ValueError):
-    """A folder that is no run, or not the one that was meant."""
 
 
 def shipped() -> list[str]:

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..config import SettingError, distribute
 from ..core import laws
 from ..core.contract import ContractError, Memory
+from ..core.settings import SettingError, distribute, known
 from ..core.task import Task
-from ..layers import LAYERS, known
+from ..layers import LAYERS
 from ..models.body import NAMED, kind_of
 from ..models.size import parameters
 from . import checkpoint

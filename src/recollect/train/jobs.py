@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..layers import known
+from ..core.settings import known
 from . import captions, labels, memory, ratings, series, text, translation
 from .folder import RunError, RunFolder
 from .job import Job

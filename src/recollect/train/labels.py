@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.files import write_aside
+from ..core.settings import known
 from ..data import tokenizers
 from ..data.files import DataError, lines
-from ..layers import LAYERS, known
+from ..layers import LAYERS
 from ..models import classifier
 from ..models.body import KINDS, kind_of
 from ..tasks.labels import bag

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..config import SettingError, distribute, split
 from ..core.contract import ContractError, Memory
+from ..core.settings import SettingError, distribute, split
 from ..layers import LAYERS
 from ..models import classifier
 from ..models.body import KINDS, kind_of

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
 from ..core.files import write_aside
-from ..layers import known
+from ..core.settings import known
 from ..models import size
 from ..tasks.ratings import data as sets
 from ..tasks.ratings import model as models

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
+from ..core.settings import known
 from ..data import tokenizers
 from ..data.known import KNOWN
 from ..data.sentences import Side, load_sides, save_sides
-from ..layers import known
 from ..models import seq2seq
 from ..tasks.translation import data as parallel
 from ..tasks.translation import numbers

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.files import write_aside
+from .. import TOKENIZERS
 from ..files import DataError
 from ..fingerprints import sha256_of
 from .base import FORMAT, Tokenizer
@@ -24,17 +25,16 @@ from .chars_and_bytes import Bytes, Chars
 from .words import Words
 
 KINDS = {"chars": Chars, "bytes": Bytes, "words": Words, "bpe": Bpe}
-CHOICES = ("chars", "chars+bytes", "bytes", "words", "bpe")
 
 
 def train(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenizer:
-    """A tokeniser of one of the CHOICES, its vocabulary taken from `texts` (a list, or what can be read again)."""
+    """A tokeniser of one of the kinds that `TOKENIZERS` names, its vocabulary taken from `texts` (a list, or what can be read again)."""
     if kind == "chars+bytes":
         return Chars.train(texts, vocab, fallback="bytes")
     if kind not in KINDS:
-        near = difflib.get_close_matches(kind, CHOICES, n=1)
+        near = difflib.get_close_matches(kind, TOKENIZERS, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
-        raise DataError(f"expected a tokenizer among {', '.join(CHOICES)}, found {kind!r}{meant}")
+        raise DataError(f"expected a tokenizer among {', '.join(TOKENIZERS)}, found {kind!r}{meant}")
     return KINDS[kind].train(texts, vocab)
 
 

@@ -26,6 +26,16 @@ class Mixture(nn.Module):
         self.first, self.second = first, second
         self.register_buffer("share", torch.tensor(share, dtype=torch.float64))
 
+    def stored(self) -> dict[str, Tensor]:
+        """What a run folder holds: the share alone, since both models are runs of their own."""
+        return {"share": self.share}
+
+    def load_stored(self, tensors: dict[str, Tensor]) -> None:
+        share = tensors.get("share", torch.tensor([]))
+        if share.numel() != 1 or not 0 < float(share) < 1:
+            raise ContractError(f"expected the share of a mixture, found {share.tolist()}")
+        self.share.fill_(float(share))
+
     def initial_state(
         self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
     ) -> tuple[Any, Any]:

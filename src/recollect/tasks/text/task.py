@@ -8,55 +8,47 @@ Three rules for the same metric, always named with the figure:
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from ...core import bptt as through_time
 from ...core import state as states
-from ...core.bptt import BpttName
-from ...core.contract import ContractError, check_settings
-from ...core.task import Loss
-from ...data.files import DataError
+from ...core.contract import ContractError, Memory
+from ...core.settings import known
+from ...core.task import (
+    BUILD_ERRORS,
+    LoadedRun,
+    LoadRun,
+    Loss,
+    RunConfig,
+    RunError,
+    Solution,
+    Task,
+    artifact_path,
+    build_error,
+)
+from ...data import tokenizers
+from ...data.files import DataError, absolute_name
+from ...data.known import KNOWN
+from ...data.tokenizers.base import Tokenizer
+from ...decode import sample, stream
+from ...layers import LAYERS
+from ...models import language, ngram
+from ...models.body import StackedModels, kind_of
+from . import data, probe
 from .data import Corpus
+from .mixture import Mixture, best_share
+from .settings import Config, DataConfig, Rule
 
-Rule = Literal["windows", "stateful", "sliding"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """`windows`: at random places, or one after the other with the state carried (`sequential`).
-
-    `bptt` says how far gradients go inside a window (see core.bptt), `segment` how long its pieces are and
-    `cut` the probability of the unbiased estimator. `vary` (sequential only) draws each window's length around
-    `context`, as AWD-LSTM does. `eval_rule` is the rule by which validation chooses;
-    `eval_tokens` looks only at so many tokens from the beginning of a split, and the rule then says so.
-    """
-
-    context: int = 128
-    batch: int = 32
-    windows: Literal["random", "sequential"] = "random"
-    bptt: BpttName = "full"
-    segment: int = 32
-    cut: float = 0.5
-    vary: bool = False
-    smoothing: float = 0.0
-    eval_rule: Rule = "windows"
-    eval_batch: int = 64
-    eval_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        check_settings(self, least={"eval_tokens": 2})
-        if self.vary and self.windows != "sequential":
-            raise ContractError("text: vary=True needs windows=sequential")
-        if not 0 <= self.smoothing < 1 or not 0 < self.cut < 1:
-            raise ContractError(
-                f"text: expected smoothing in [0, 1) and cut in (0, 1), found {self.smoothing} and {self.cut}"
-            )
+COUNTED = ("ngram",)
+PROMPT, WRITTEN = 48, 160  # tokens of a sample
 
 
 class Batch(NamedTuple):
@@ -76,34 +68,137 @@ def check_length(config: Config, name: str, split: str, tokens: np.ndarray) -> N
         )
 
 
-class TextTask:
-    """A corpus to predict."""
+class TextTask(StackedModels, Task[Corpus, Tokenizer]):
+    """A corpus to predict: by networks that are trained, n-grams that are counted, mixtures of two runs."""
 
     name = "text"
+    models = (*COUNTED, *language.KINDS)
+    default = "transformer"
+    data_config = DataConfig
+    task_config = Config
+    counted = unsized = COUNTED
+    combined = ("mixture",)
     in_nats = True
+    free_length = True
+    request_options: ClassVar[Sequence[str]] = ("text",)
     metric = "nats_per_token"
 
-    def __init__(self, config: Config, corpus: Corpus, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.corpus, self.seed = config, corpus, seed
-        self.device = torch.device(device)
+    # Data and models
+
+    @classmethod
+    def model_settings(cls, model: str) -> dict[str, Any]:
+        if model in COUNTED:
+            return {"model": ngram.Config}
+        return {"model": language.Config, "layer": LAYERS[kind_of(model).layer]}
+
+    @classmethod
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Tokenizer | None = None) -> Corpus:
+        settings = asdict(config)
+        places = {name: list(settings.pop(name)) or None for name in ("data", "valid", "test")}
+        return data.load(places.pop("data"), **places, **settings, data_dir=data_dir, existing=artifacts)
+
+    @classmethod
+    def artifacts_of(cls, data: Corpus) -> Tokenizer:
+        return data.tokenizer
+
+    @classmethod
+    def save_artifacts(cls, artifacts: Tokenizer, folder: Path) -> None:
+        tokenizers.save(artifacts, folder / "tokenizer.json")
+
+    @classmethod
+    def load_artifacts(cls, folder: Path) -> Tokenizer:
+        return tokenizers.load(artifact_path(folder, "tokenizer.json"))
+
+    @classmethod
+    def describe_data(cls, data: Corpus) -> dict[str, Any]:
+        counts = {"vocab": data.tokenizer.size, "train": len(data.train), "valid": len(data.valid)}
+        return {"name": data.name, "fingerprint": data.fingerprint} | counts | {"notes": data.notes}
+
+    @classmethod
+    def summarize_data(cls, data: Corpus) -> str:
+        return f"{len(data.train):,} training tokens of {data.name}, vocabulary {data.tokenizer.size:,}"
+
+    @classmethod
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Tokenizer) -> DataConfig:
+        """All of another text is the part that is measured."""
+        return replace(config, data=tuple(data), valid=tuple(data), test=())
+
+    @classmethod
+    def resolve(cls, run: RunConfig, data: Corpus, params: int | None) -> RunConfig:
+        settings = dict(run.model)
+        name = settings.pop("name")
+        if name in cls.combined:
+            return run
+        for split, tokens in (("train", data.train), ("valid", data.valid)):
+            check_length(run.task, data.name, split, tokens)
+        places = {place: getattr(run.data, place) for place in ("data", "valid", "test")}
+        full = {place: tuple(absolute_name(name, KNOWN) for name in names) for place, names in places.items()}
+        run = replace(run, data=replace(run.data, **full))
+        if name in COUNTED:
+            return run
+        config = language.Config(vocab=data.tokenizer.size, model=name, **settings)
+        if params is not None:
+            config = language.width_for(config, params)
+        if name == "transformer" and run.task.windows == "sequential" and not config.layer.get("window"):
+            raise ContractError(
+                "text: attention with a carried state needs a window, or its cache grows without end; "
+                "set window=N, or windows=random"
+            )
+        own = {key: value for key, value in asdict(config).items() if key not in ("vocab", "model")}
+        return replace(run, model={"name": name} | own)
+
+    @classmethod
+    def build_model(cls, settings: dict[str, Any], artifacts: Tokenizer, load_run: LoadRun) -> nn.Module:
+        """A mixture is built from its runs."""
+        settings = dict(settings)
+        name = settings.pop("name", None)
+        try:
+            if name == "ngram":
+                return ngram.Config(vocab=artifacts.size, **settings).build()
+            if name == "mixture":
+                first, second = (load_run(path).model for path in settings["of"])
+                return Mixture(first, second)
+            return language.Config(vocab=artifacts.size, model=cls.check_model(name), **settings).build()
+        except BUILD_ERRORS as error:
+            raise build_error(name, error) from error
+
+    @classmethod
+    def combine(cls, model: str, runs: Sequence[LoadedRun[Corpus, Tokenizer]]) -> RunConfig:
+        """A mixture reads its text as the run of a network does, where one of the two counts."""
+        a, b = runs
+        if tokenizers.fingerprint(a.artifacts) != tokenizers.fingerprint(b.artifacts):
+            raise RunError(
+                f"mixture: expected two runs with one tokenizer, found {a.path} and {b.path} with different ones"
+            )
+        base = a.config if b.config.model["name"] in COUNTED else b.config
+        settings = {"name": model, "of": [str(run.path.resolve()) for run in runs]}
+        return replace(base, model=settings, task=replace(base.task, eval_rule="stateful"))
+
+    @classmethod
+    def law_example(cls, model: nn.Module, artifacts: Tokenizer) -> tuple[nn.Module, Tensor, Memory | None]:
+        return model, torch.randint(artifacts.size, (3, 12), generator=torch.Generator().manual_seed(0)), None
+
+    @classmethod
+    def state_bytes(cls, model: Any, run: RunConfig) -> int:
+        return model.cost(1, run.task.context).state_bytes
+
+    # Training
 
     def tokens(self, split: str) -> np.ndarray:
-        found = getattr(self.corpus, split, None)
+        found = getattr(self.data, split, None)
         if found is None:
-            raise DataError(f"{self.corpus.name}: expected a {split} part, found none")
+            raise DataError(f"{self.data.name}: expected a {split} part, found none")
         return found
 
     def measured(self, split: str) -> np.ndarray:
         """The tokens that an evaluation looks at."""
         found = self.tokens(split)[: self.config.eval_tokens]
         if len(found) < 2:
-            raise DataError(f"{self.corpus.name}: expected at least 2 tokens to measure, found {len(found)}")
+            raise DataError(f"{self.data.name}: expected at least 2 tokens to measure, found {len(found)}")
         return found
 
-    # Training
-
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Batch]:
-        check_length(self.config, self.corpus.name, split, self.tokens(split))
+        check_length(self.config, self.data.name, split, self.tokens(split))
         yield from (
             self._sequential(split, seed, start)
             if self.config.windows == "sequential"
@@ -125,7 +220,7 @@ class TextTask:
         tokens, steps, rows = self.tokens(split), self.config.context, self.config.batch
         length = (len(tokens) - 1) // rows
         if length < 1:
-            raise DataError(f"{self.corpus.name}: expected more than {rows:,} tokens for {rows} streams")
+            raise DataError(f"{self.data.name}: expected more than {rows:,} tokens for {rows} streams")
         streams = np.lib.stride_tricks.as_strided(
             tokens, (rows, length + 1), (length * tokens.itemsize, tokens.itemsize), writeable=False
         )
@@ -179,6 +274,27 @@ class TextTask:
     def flops(self, model: Any, *shape: int) -> float:
         return model.cost(*shape).flops
 
+    def solve(self, model: Any, tokens: float | None) -> Solution | None:
+        """An n-gram model is counted, on at most so many tokens; the share of a mixture is fitted on validation."""
+        if isinstance(model, Mixture):
+            model.to(self.device)
+            losses = [self.losses(part, "valid", "stateful") for part in (model.first, model.second)]
+            model.share.fill_(best_share(*losses))
+            share = float(model.share)
+            return Solution(tokens=len(losses[0]), message=f"share of the first {share:.4f}", figures={"share": share})
+        if not isinstance(model, ngram.Ngram):
+            return None
+        read = self.tokens("train")[: None if tokens is None else int(tokens)]
+        model.train_on(read)
+        model.to(self.device)
+        entries = model.entries()
+        return Solution(
+            tokens=len(read),
+            message=f"{entries:,} n-grams counted",
+            note={"entries": entries},
+            evaluation={"rule": "stateful"},
+        )
+
     # Measuring
 
     def evaluate(self, model: nn.Module, split: str, rule: Rule | None = None) -> dict[str, Any]:
@@ -187,13 +303,13 @@ class TextTask:
         losses = self.losses(model, split, rule)
         total, count = float(losses.sum()), losses.numel()
         nats = total / count
-        text = self.corpus.text_bytes[split] * (count + 1) / len(self.tokens(split))
+        text = self.data.text_bytes[split] * (count + 1) / len(self.tokens(split))
         found = {
             "nats_per_token": nats,
             "perplexity": math.exp(min(nats, 700)),
             "bits_per_byte": total / math.log(2) / text,
             "tokens": count,
-            "rule": self.describe(rule, split),
+            "rule": self.describe_rule(rule, split),
         }
         if rule == "windows":
             found["by_position"] = self.by_position(losses)
@@ -203,7 +319,7 @@ class TextTask:
         """The nats of every token of a split but the first, in order, float64."""
         return {"windows": self._by_windows, "stateful": self._stateful, "sliding": self._sliding}[rule](model, split)
 
-    def describe(self, rule: Rule, split: str) -> str:
+    def describe_rule(self, rule: Rule, split: str) -> str:
         there, read = len(self.tokens(split)), len(self.measured(split))
         limit = f", of the first {read:,} tokens" if read < there else ""
         return self._rules(self.config.context)[rule] + limit
@@ -267,7 +383,73 @@ class TextTask:
 
     def baselines(self, split: str) -> dict[str, float]:
         """Uniform guessing, and the frequencies of the training text (add-one smoothed)."""
-        size = self.corpus.tokenizer.size
+        size = self.data.tokenizer.size
         counts = np.bincount(np.asarray(self.tokens("train")), minlength=size) + 1.0
         unigram = -np.log(counts / counts.sum())[np.asarray(self.measured(split)[1:])].mean()
         return {"uniform": math.log(size), "unigram": float(unigram)}
+
+    def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
+        """By each of `rules`; the first is the run's figure."""
+        rules: Sequence[Any] = options.get("rules") or [self.config.eval_rule]
+        found = {rule: self.evaluate(model, split, rule) for rule in rules}
+        by_position = {rule: figures.pop("by_position", None) for rule, figures in found.items()}
+        main = found[rules[0]]
+        return {
+            "metric": {"name": self.metric, "value": main[self.metric], "rule": main["rule"]},
+            "rules": found,
+            "by_position": by_position[rules[0]],
+            "baselines": self.baselines(split),
+        }
+
+    @classmethod
+    def evaluation_rules(cls, name: str) -> list[str]:
+        rules = list(get_args(Rule))
+        return rules if name == "all" else [known("rule", name, [*rules, "all"])]
+
+    @classmethod
+    def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        rows = [
+            [name, f"{r['nats_per_token']:.4f}", f"{r['perplexity']:.3f}", f"{r['bits_per_byte']:.4f}", r["rule"]]
+            for name, r in found["rules"].items()
+        ]
+        guesses = "  ".join(f"{name} {value:.4f}" for name, value in found["baselines"].items())
+        below = [f"without learning, nats/token: {guesses}"]
+        return ("rule", "nats/token", "perplexity", "bits/byte", "how"), rows, below
+
+    @classmethod
+    def headline(cls, found: dict[str, Any]) -> str:
+        return (
+            f"validation {found['nats_per_token']:.4f} nats/token, perplexity {found['perplexity']:.3f}, "
+            f"{found['bits_per_byte']:.4f} bits/byte ({found['rule']})"
+        )
+
+    # Inspection and races
+
+    probe = staticmethod(probe.probe)
+
+    def sample(self, run: LoadedRun[Corpus, Tokenizer]) -> dict[str, str]:
+        """The beginning of validation, gone on with."""
+        prompt = run.artifacts.decode(self.tokens("valid")[:PROMPT].tolist())
+        config = sample.Config(length=WRITTEN, temperature=0.8)
+        return {"prompt": prompt, "text": "".join(stream.write(run.model, run.artifacts, [prompt], config))}
+
+    @torch.no_grad()
+    def step_by_step(self, run: LoadedRun[Corpus, Tokenizer]) -> dict[str, Any]:
+        """Nats per token when the model is shown one token at a time, as when it writes; and shown whole windows.
+
+        The two are the same for a model that sees only the past. Without a mask the second is worth nothing.
+        """
+        model, context = run.model, self.config.context
+        tokens = torch.from_numpy(self.measured("valid").astype("int64"))
+        rows = tokens[: (len(tokens) - 1) // context * context + 1].unfold(0, context + 1, context)
+        totals = {"step_by_step": 0.0, "all_at_once": 0.0}
+        for window in rows.to(self.device).split(self.config.eval_batch):
+            x, y = window[:, :-1], window[:, 1:]
+            state = model.initial_state(len(x))
+            for name, (logits, _) in (("step_by_step", model.unroll(x, state)), ("all_at_once", model(x, state))):
+                totals[name] += float(cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="sum"))
+        found = {name: total / (len(rows) * context) for name, total in totals.items()}
+        return found | {"uniform": math.log(run.artifacts.size)}
+
+
+TASKS = (TextTask,)

@@ -1,16 +1,22 @@
-"""Settings at the edge: text from flags and files becomes checked, typed values."""
+"""Settings: frozen dataclasses that are checked when made, and their values from the text of flags and files.
+
+Nothing here imports torch, so that the command line can be made from the settings before anything is run.
+"""
 
 import difflib
-import json
 import math
 import re
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+BpttName = Literal["full", "truncated", "random", "unbiased"]  # see core.bptt
 SUFFIXES = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
+
+
+class ContractError(ValueError):
+    """An input, state or setting that the contract does not allow, told in one line."""
 
 
 class SettingError(ValueError):
@@ -74,35 +80,6 @@ def parse(name: str, text: str, hint: Any) -> Any:
     return text
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A run worth repeating, from a JSON file: every key is optional, `settings` holds what --set would."""
-
-    about: str = ""
-    data: tuple[str, ...] = ()
-    tokenizer: str | None = None
-    pair: str | None = None
-    model: str | None = None
-    params: str | None = None
-    settings: dict[str, str] = field(default_factory=dict)
-
-
-def read_recipe(path: str) -> Recipe:
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise SettingError(f"{path}: expected a recipe in JSON, found something else ({error})") from error
-    allowed = {f.name for f in fields(Recipe)}
-    if not isinstance(content, dict) or set(content) - allowed:
-        raise SettingError(f"{path}: expected a recipe with {', '.join(sorted(allowed))}, found other keys")
-    for name, value in content.items():
-        kind = {"data": list, "settings": dict}.get(name, str)
-        if not isinstance(value, kind):
-            raise SettingError(f"{path}: expected {name} to be a {kind.__name__}, found {value!r}")
-    settings = {name: str(value) for name, value in content.pop("settings", {}).items()}
-    return Recipe(**content | {"data": tuple(map(str, content.get("data", ()))), "settings": settings})
-
-
 def distribute(settings: Mapping[str, str], homes: Mapping[str, type]) -> dict[str, dict[str, Any]]:
     """Give each setting to the first of `homes` (name → dataclass) that has it, with its value parsed."""
     found: dict[str, dict[str, Any]] = {home: {} for home in homes}
@@ -117,3 +94,73 @@ def distribute(settings: Mapping[str, str], homes: Mapping[str, type]) -> dict[s
             raise SettingError(f"--set: expected a known setting, found {name!r}{hint}")
         found[home][name] = parse(name, text, hints[home][name])
     return found
+
+
+def check_settings(config: Any, least: dict[str, int] | None = None) -> None:
+    """Refuse a setting outside its declared type: choices by name, counts from 1 (or `least`), dropout in [0, 1)."""
+    hints = get_type_hints(type(config))
+    for field in fields(config):
+        value, hint = getattr(config, field.name), hints[field.name]
+        options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+        expected = None
+        if value is None and type(None) in options:
+            continue
+        if choices := [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]:
+            if value not in choices:
+                expected = "one of " + ", ".join(map(repr, choices))
+        elif int in options and float not in options:
+            lowest = (least or {}).get(field.name, 1)
+            if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+                expected = f"a whole number of at least {lowest}"
+        elif float in options and not (isinstance(value, int | float) and not isinstance(value, bool)):
+            expected = "a number"
+        elif bool in options and not isinstance(value, bool):
+            expected = "True or False"
+        elif field.name.endswith("dropout") and isinstance(value, int | float) and not 0 <= value < 1:
+            expected = "a share from 0 to below 1"
+        if expected:
+            raise ContractError(f"{owner_of(type(config))}: expected {field.name} to be {expected}, found {value!r}")
+
+
+def owner_of(kind: type) -> str:
+    """Whose settings these are, for messages: a task by its folder, everything else by its file."""
+    *folders, file = kind.__module__.split(".")
+    return folders[-1] if "tasks" in folders else file
+
+
+def known(kind: str, name: str, names: Any) -> str:
+    """`name`, if it is one of `names`; else one line that says what there is."""
+    if name in names:
+        return name
+    close = difflib.get_close_matches(name, list(names), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    article = "an" if kind[0] in "aeiou" else "a"
+    raise ContractError(f"expected {article} {kind} out of {', '.join(names)}, found {name!r}{hint}")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How the command line offers a setting: `--name`, its help, and whether numbers may be written as 10k or 1M."""
+
+    help: str
+    name: str | None = None  # where it is not the setting's own
+    short_numbers: bool = False
+
+
+def option(default: Any, help: str, *, name: str | None = None, short_numbers: bool = False) -> Any:
+    """A field of a settings dataclass that has a flag of its own; other settings are given by --set."""
+    return field(default=default, metadata={"flag": Flag(help, name, short_numbers)})
+
+
+def flags_of(settings: type) -> dict[str, tuple[Flag, Any]]:
+    """The flags that a settings dataclass declares: setting → flag and type."""
+    hints = get_type_hints(settings)
+    return {f.name: (f.metadata["flag"], hints[f.name]) for f in fields(settings) if "flag" in f.metadata}
+
+
+def check_file_names(config: Any) -> None:
+    """Refuse settings whose `data`, `valid` and `test` are anything but names of files."""
+    for name in ("data", "valid", "test"):
+        value = getattr(config, name)
+        if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
+            raise ContractError(f"data: expected {name} to be names of files, found {value!r}")

@@ -1,20 +1,49 @@
-"""What the instruments look at: rows of data as a model reads them, and what is asked of the model there."""
+"""Inspection: what instruments are asked (`Request`), what they look at (`Probe`) and what they find (`Reading`)."""
 
 import copy
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ..core import state as states
-from ..core.contract import ContractError, Memory
+from . import state as states
+from .chart import Chart, Map
+from .contract import ContractError, Memory
+from .settings import option
+from .task import LoadedRun
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class Request:
+    """How much of a run's data is read, or what in its place; None: as the run has it."""
+
+    rows: int | None = option(None, "Rows of validation that are looked at.")
+    steps: int | None = option(None, "Steps of each.")
+    text: str | None = option(None, "This text in place of validation.")
+    image: str | None = option(None, "Of captions: this picture.")
+
+    @property
+    def own_data(self) -> bool:
+        """Whether the run's own data are read."""
+        return self.text is None and self.image is None
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """A way of looking inside a run: its options, a dataclass of flags, and the function that reads."""
+
+    name: str
+    options: type
+    read: Callable[[LoadedRun[Any, Any], Any], "Reading"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
     """`model` obeys the contract; every row of x has T steps, and outputs are asked for after the steps `places`.
 
     `source` is what `model.encode` is given where there is something to encode. What goes step by step is `stepper`
@@ -35,6 +64,7 @@ class Subject:
     steps: Tensor | None = None
     encode: Callable[[str], Sequence[int]] | None = None  # words to tokens, where x holds tokens of a text
     data: str = ""  # where the rows are from, in words
+    missing: str | None = None  # why the run's own data could not be read, where something else is
 
     def memory(self, rows: Tensor | None = None, source: Tensor | None = None) -> Memory | None:
         """What an encoder leaves of the source, of these rows; `source` takes the place of the first of its parts."""
@@ -88,7 +118,13 @@ class Subject:
 
         model = copy.deepcopy(self.model).double()
         source = None if self.source is None else tuple(map(to, self.source))
-        stepper = None if self.stepper is None else model if self.stepper is self.model else part_of(model)
+        stepper = (
+            None
+            if self.stepper is None
+            else model
+            if self.stepper is self.model
+            else getattr(model, "stepping_part", model)
+        )
         steps = None if self.steps is None else to(self.steps)
         return replace(
             self, model=model, x=to(self.x), y=to(self.y), source=source, stepper=stepper, steps=steps
@@ -113,28 +149,6 @@ class Subject:
         rows = len(self.steps)
         with torch.no_grad():
             return self.stepper, self.steps, self.stepper.initial_state(rows, memory=self.memory())
-
-
-class Whole(nn.Module):
-    """A forecaster as one answer about a past of any length: what is missing before it repeats its first point."""
-
-    def __init__(self, forecaster: Any) -> None:
-        super().__init__()
-        self.forecaster = forecaster
-
-    def initial_state(self, batch: int, memory: Memory | None = None) -> tuple[()]:
-        return ()
-
-    def forward(self, x: Tensor, state: tuple[()]) -> tuple[Tensor, tuple[()]]:
-        """x: B k C, k up to the look-back → B H C, the middle of what is foretold."""
-        missing = self.forecaster.config.lookback - x.shape[1]
-        past = torch.cat([x[:, :1].expand(-1, missing, -1), x], dim=1)
-        return self.forecaster(past)[..., 0], state
-
-
-def part_of(model: Any) -> Any:
-    """The part of a model that has the state: of a forecaster its memory, else the model itself."""
-    return model.forecaster.memory if isinstance(model, Whole) else model
 
 
 def moving(state: Any) -> list[tuple[str, Tensor]]:
@@ -162,3 +176,45 @@ def walk(stepper: Any, x: Tensor, state: Any) -> Any:
             shown = {} if explain is None else explain(state, x[:, t])
             y, state = stepper(x[:, t : t + 1], state)
             yield shown, y[:, 0], states.detach(state)
+
+
+def spread(count: int, rows: int) -> np.ndarray:
+    """So many of `count` places, evenly from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(rows, count)).astype(np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """`summary` says it in words, a line each; `figures` has every number; the first of the `charts` shows the most.
+
+    `picture` is what attention weights are drawn over: H W 3, from 0 to 255. `notes` are about the data.
+    """
+
+    summary: Sequence[str]
+    figures: dict[str, Any] = field(default_factory=dict)
+    charts: Sequence[Chart | Map] = ()
+    picture: Any = None
+    notes: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        content = {"summary": list(self.summary), **self.figures, "charts": [chart.to_json() for chart in self.charts]}
+        return finite(content)
+
+
+def finite(content: Any) -> Any:
+    """The same with null where a number is none that JSON has."""
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, dict):
+        return {str(name): finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return content
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """The slope of the straight line that lies nearest to the points, by least squares; NaN for fewer than two."""
+    if len(x) < 2:
+        return math.nan
+    a, b = sum(x) / len(x), sum(y) / len(y)
+    return sum((u - a) * (v - b) for u, v in zip(x, y, strict=True)) / sum((u - a) ** 2 for u in x)

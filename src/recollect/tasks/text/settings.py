@@ -1,0 +1,62 @@
+"""The settings of language modelling."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ...core.settings import BpttName, ContractError, check_file_names, check_settings, known, option
+from ...data import TOKENIZERS
+
+Rule = Literal["windows", "stateful", "sliding"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the text is: files, folders or a known set's name (none: Python's own library), and how it is cut up.
+
+    `letters` reads small letters a to z and blanks alone.
+    """
+
+    data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
+    valid: tuple[str, ...] = option((), "Validation text (default: the end of the data).")
+    test: tuple[str, ...] = ()
+    tokenizer: str = option("chars", "chars, bytes, words or bpe.")
+    vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True)
+    share: float = 0.1
+    letters: bool = False
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_file_names(self)
+        known("tokenizer", self.tokenizer, TOKENIZERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """`windows`: at random places, or one after the other with the state carried (`sequential`).
+
+    `bptt` says how far gradients go inside a window (see core.bptt), `segment` how long its pieces are and
+    `cut` the probability of the unbiased estimator. `vary` (sequential only) draws each window's length around
+    `context`, as AWD-LSTM does. `eval_rule` is the rule by which validation chooses;
+    `eval_tokens` looks only at so many tokens from the beginning of a split, and the rule then says so.
+    """
+
+    context: int = option(128, "Tokens of a window.")
+    batch: int = option(32, "Rows of a batch.")
+    windows: Literal["random", "sequential"] = "random"
+    bptt: BpttName = "full"
+    segment: int = 32
+    cut: float = 0.5
+    vary: bool = False
+    smoothing: float = 0.0
+    eval_rule: Rule = "windows"
+    eval_batch: int = 64
+    eval_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self, least={"eval_tokens": 2})
+        if self.vary and self.windows != "sequential":
+            raise ContractError("text: vary=True needs windows=sequential")
+        if not 0 <= self.smoothing < 1 or not 0 < self.cut < 1:
+            raise ContractError(
+                f"text: expected smoothing in [0, 1) and cut in (0, 1), found {self.smoothing} and {self.cut}"
+            )
