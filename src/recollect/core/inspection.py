@@ -118,13 +118,7 @@ class Probe:
 
         model = copy.deepcopy(self.model).double()
         source = None if self.source is None else tuple(map(to, self.source))
-        stepper = (
-            None
-            if self.stepper is None
-            else model
-            if self.stepper is self.model
-            else getattr(model, "stepping_part", model)
-        )
+        stepper = None if self.stepper is None else getattr(model, "stepping_part", model)
         steps = None if self.steps is None else to(self.steps)
         return replace(
             self, model=model, x=to(self.x), y=to(self.y), source=source, stepper=stepper, steps=steps

@@ -99,8 +99,8 @@ def distribute(settings: Mapping[str, str], homes: Mapping[str, type]) -> dict[s
 def check_settings(config: Any, least: dict[str, int] | None = None) -> None:
     """Refuse a setting outside its declared type: choices by name, counts from 1 (or `least`), dropout in [0, 1)."""
     hints = get_type_hints(type(config))
-    for field in fields(config):
-        value, hint = getattr(config, field.name), hints[field.name]
+    for own in fields(config):
+        value, hint = getattr(config, own.name), hints[own.name]
         options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         expected = None
         if value is None and type(None) in options:
@@ -109,17 +109,17 @@ def check_settings(config: Any, least: dict[str, int] | None = None) -> None:
             if value not in choices:
                 expected = "one of " + ", ".join(map(repr, choices))
         elif int in options and float not in options:
-            lowest = (least or {}).get(field.name, 1)
+            lowest = (least or {}).get(own.name, 1)
             if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
                 expected = f"a whole number of at least {lowest}"
         elif float in options and not (isinstance(value, int | float) and not isinstance(value, bool)):
             expected = "a number"
         elif bool in options and not isinstance(value, bool):
             expected = "True or False"
-        elif field.name.endswith("dropout") and isinstance(value, int | float) and not 0 <= value < 1:
+        elif own.name.endswith("dropout") and isinstance(value, int | float) and not 0 <= value < 1:
             expected = "a share from 0 to below 1"
         if expected:
-            raise ContractError(f"{owner_of(type(config))}: expected {field.name} to be {expected}, found {value!r}")
+            raise ContractError(f"{owner_of(type(config))}: expected {own.name} to be {expected}, found {value!r}")
 
 
 def owner_of(kind: type) -> str:

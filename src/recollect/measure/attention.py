@@ -7,17 +7,17 @@ from torch import Tensor
 
 from ..core.chart import Map
 from ..core.contract import ContractError
-from .subject import Subject, walk
+from ..core.inspection import Probe, walk
 
 MOST = 8  # maps of single heads in one reading
 
 
-def weights(subject: Subject) -> dict[str, Tensor]:
+def weights(probe: Probe) -> dict[str, Tensor]:
     """T T for each head, `layer 2 head 1`, over the steps of the first row; over a source T S, `… source`.
 
     A model without attention gives nothing.
     """
-    one = subject.first()
+    one = probe.first()
     if one.stepper is None:
         return {}
     stepper, x, state = one.stepping()
@@ -46,7 +46,7 @@ def _places(now: int, slots: int) -> Tensor:
     return now - (now - torch.arange(slots)) % slots
 
 
-def maps(subject: Subject, heads: Mapping[str, Tensor], layer: int | None = None) -> list[Map]:
+def maps(probe: Probe, heads: Mapping[str, Tensor], layer: int | None = None) -> list[Map]:
     """The mean of all heads, and then each by itself (of one layer, or as many as there is room for)."""
     chosen = [name for name in heads if layer is None or name.startswith(f"layer {layer} ")]
     if not chosen:
@@ -57,16 +57,14 @@ def maps(subject: Subject, heads: Mapping[str, Tensor], layer: int | None = None
         names = [name for name in chosen if name.endswith(" source") == source]
         if len(names) > 1:
             mean = torch.stack([heads[name] for name in names]).mean(dim=0)
-            found.append(
-                _map(subject, f"attention{' to the source' if source else ''}, mean of all heads", mean, source)
-            )
-        found += [_map(subject, f"attention, {name}", heads[name], source) for name in names[:MOST]]
+            found.append(_map(probe, f"attention{' to the source' if source else ''}, mean of all heads", mean, source))
+        found += [_map(probe, f"attention, {name}", heads[name], source) for name in names[:MOST]]
     return found
 
 
-def _map(subject: Subject, title: str, values: Tensor, source: bool) -> Map:
-    columns = _names(subject.source_names if source else subject.inputs, values.shape[1])
-    rows = _names(subject.inputs, values.shape[0])
+def _map(probe: Probe, title: str, values: Tensor, source: bool) -> Map:
+    columns = _names(probe.source_names if source else probe.inputs, values.shape[1])
+    rows = _names(probe.inputs, values.shape[0])
     return Map(title=title, x="seen", y="step", values=values.tolist(), columns=columns, rows=rows)
 
 

@@ -11,6 +11,8 @@ The exponent p of length^p is the slope of a straight line through the longest l
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -19,9 +21,11 @@ from torch import Tensor, nn
 from ..core import state as states
 from ..core.chart import Chart, Line
 from ..core.contract import ContractError, Memory
+from ..core.inspection import Instrument, Probe, Reading, Request, slope
+from ..core.settings import option
+from ..core.task import LoadedRun
 from .flops import Counter
-from .reading import Reading, slope
-from .subject import Subject
+from .probes import probe_of
 
 LENGTHS = (16, 32, 64, 128, 256)
 TRIES = 3
@@ -120,9 +124,9 @@ QUANTITIES = {
 }
 
 
-def read(subject: Subject, *, lengths: Sequence[int] = LENGTHS, tries: int = TRIES) -> Reading:
+def read(probe: Probe, *, lengths: Sequence[int] = LENGTHS, tries: int = TRIES) -> Reading:
     """The first row's inputs, over and over until they are as long as asked."""
-    one = subject.first()
+    one = probe.first()
     stepper, x, _ = one.stepping()
     x = x[:1]
     with torch.no_grad():
@@ -184,3 +188,30 @@ def _line(name: str, lengths: Sequence[int], values: Sequence[float]) -> Line:
 
 def _power(power: float | None) -> str:
     return "" if power is None else f", length^{power:.2f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Request):
+    lengths: str | None = option(None, "Of cost: lengths, such as 16,64,256.")
+    tries: int | None = option(None, "Of cost: tries, of which the fastest counts.")
+
+
+def inspect(run: LoadedRun[Any, Any], options: Options) -> Reading:
+    lengths = LENGTHS if options.lengths is None else parse_lengths(options.lengths)
+    return read(probe_of(run, options), tries=options.tries or TRIES, lengths=lengths)
+
+
+def parse_lengths(text: str) -> list[int]:
+    """`16,64,256`."""
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) < 2 or found[0] < 1 or any(a >= b for a, b in pairwise(found)):
+        raise ContractError(
+            f"--lengths: expected rising numbers with commas between, such as 16,64,256, found {text!r}"
+        )
+    return found
+
+
+INSTRUMENT = Instrument("cost", Options, inspect)

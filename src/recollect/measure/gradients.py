@@ -1,205 +1,135 @@
-"""How gradients fare on their way back: from an output to the inputs before it, and from a state to the one before it.
+"""Gradients during training: with the weights that a run began with, those that it kept on its way, and its best."""
 
-    flow        ‖∂y_T/∂x_{T−k}‖ against k: the Frobenius norm of the Jacobian, exact for few outputs, else estimated
-    jacobian    ∂h_t/∂h_{t−1} of a state that does not grow, and its spectrum
-
-A factor for each step back is fitted to the flow: where it leaves less than a tenth over the steps that were looked at
-the gradient vanishes, where it makes ten times as much it explodes.
-"""
-
-import math
-from collections.abc import Callable, Sequence
+import copy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ..core import state as states
 from ..core.chart import Chart, Line
-from ..core.contract import ContractError, Memory
-from .entry import traced
-from .reading import slope
-from .subject import Subject, moving
-
-EXACT = 32  # outputs up to which each has its own backward pass
-PROBES = 32  # random directions in their place: the norm's mean square over them is the Frobenius norm's
-LARGEST = 2048  # numbers of a state whose Jacobian is written out
-NOTHING = 1e-300  # gradients below it are no gradients
-
-
-@dataclass(frozen=True, kw_only=True)
-class Flow:
-    """‖∂y_T/∂x_{T−k}‖ for k = 0 … T−1, over rows; `factor` is what each step back multiplies it by."""
-
-    mean: list[float]
-    low: list[float]
-    high: list[float]
-    factor: float | None
-    reach: int  # the largest k with any gradient at all
-    verdict: str  # vanishing, exploding, carried or cut off
-    words: str
+from ..core.contract import ContractError
+from ..core.inspection import Instrument, Probe, Reading, Request
+from ..core.settings import option
+from ..core.task import LoadedRun
+from ..train import checkpoint, optim
+from ..train.folder import RunFolder
+from ..train.run import initial_model
+from . import gradient_flow
+from .inputs import counted
+from .probes import probe_of
 
 
-def flow(model: Any, x: Tensor, memory: Memory | None = None, *, seed: int = 0) -> Tensor:
-    """B T: ‖∂y_T/∂x_{T−k}‖ at k, for any model or layer; x: B T tokens, or B T D numbers."""
-
-    def last(x: Tensor) -> Tensor:
-        return model(x, model.initial_state(len(x), memory=memory))[0][:, -1]
-
-    return norms(last, model, x, seed)
-
-
-def flow_of(subject: Subject, seed: int = 0) -> Tensor:
-    """The same of what a subject's model says after its last step: log-probabilities, or numbers."""
-    exact = subject.double()
-    return norms(lambda x: exact.last(x).flatten(1), exact.model, exact.x, seed)
-
-
-@torch.enable_grad()
-def norms(call: Callable[[Tensor], Tensor], model: nn.Module, x: Tensor, seed: int = 0) -> Tensor:
-    """B T, newest first: the Frobenius norm of ∂y/∂x_{T−k}, for y = call(x): B V."""
-    y, (seen,) = traced(call, model, x)
-    if y.shape[1] <= EXACT:
-        directions = torch.eye(y.shape[1], dtype=y.dtype)[:, None].expand(-1, len(y), -1)
-    else:
-        noise = torch.Generator().manual_seed(seed)
-        directions = torch.randn(PROBES, *y.shape, generator=noise, dtype=torch.float64) / math.sqrt(PROBES)
-    total = torch.zeros(seen.shape[:2], dtype=torch.float64)
-    for direction in directions.to(y):
-        (found,) = torch.autograd.grad((y * direction).sum(), seen, retain_graph=True, materialize_grads=True)
-        total += found.flatten(2).square().sum(dim=-1).double().cpu()
-    return total.sqrt().flip(1)
+def stages(run: LoadedRun[Any, Any], initial: bool = True) -> dict[str, dict[str, torch.Tensor]]:
+    """The weights of a run in the order of its training, by name; the first ones are drawn anew by its seed."""
+    folder, found = RunFolder(run.path), {}
+    if initial:
+        with torch.random.fork_rng(devices=[]):
+            fresh = initial_model(run.kind, run.config, run.artifacts, folder.config().get("init"))
+        found["initial"] = checkpoint.weights(fresh)
+    for step in folder.kept_steps(1 << 62):
+        found[f"step {step:,}"] = checkpoint.read_tensors(folder.kept(step))[0]
+    best = {name: tensor.clone() for name, tensor in checkpoint.weights(run.model).items()}
+    same = [name for name, own in found.items() if all(torch.equal(own[part], best[part].cpu()) for part in best)]
+    return {name: own for name, own in found.items() if name not in same} | {"trained": best}
 
 
-def summarise(found: Tensor) -> Flow:
-    """Of flows of rows (B T): their mean and range, and what happens to a gradient, in words."""
-    mean = found.mean(dim=0)
-    there = [k for k, value in enumerate(mean.tolist()) if value > NOTHING]
-    reach = max(there, default=-1)
-    last = len(mean) - 1
-    fitted = [k for k in there if k > 0]
-    each = slope([float(k) for k in fitted], [math.log(float(mean[k])) for k in fitted])
-    factor = math.exp(each) if math.isfinite(each) else None
-    verdict, words = _name(factor, reach, last)
-    return Flow(
-        mean=mean.tolist(),
-        low=found.amin(dim=0).tolist(),
-        high=found.amax(dim=0).tolist(),
-        factor=factor,
-        reach=reach,
-        verdict=verdict,
-        words=words,
-    )
+def clipping(run: LoadedRun[Any, Any], model: nn.Module) -> dict[str, float | str | None]:
+    """The norm of the gradient of the first training batch, before and after it is clipped as the run clips."""
+    settings = run.config.train
+    batch = next(run.task.batches("train", settings.seed))
+    model = copy.deepcopy(model).train()  # a copy: norms over batches learn as they read
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        run.task.loss(model, batch).value.backward()
+    before = float(optim.clip(model, settings))
+    after = float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
+    return {"clip": settings.clip, "by": settings.clip_by, "before": before, "after": after}
 
 
-def _name(factor: float | None, reach: int, last: int) -> tuple[str, str]:
-    if reach < last:
-        return "cut off", f"cut off: no gradient at all from more than {max(reach, 0)} steps back"
-    if factor is None:
-        return "carried", "too short to tell: give at least three steps"
-    over = factor**last
-    each = f"× {factor:.3f} with each step back by a fit to all of them, which makes × {over:.2g} over {last}"
-    if over < 0.1:
-        return "vanishing", f"vanishing: {each}; halved every {math.log(2) / -math.log(factor):.1f} steps"
-    if over > 10:
-        return "exploding", f"exploding: {each}; doubled every {math.log(2) / math.log(factor):.1f} steps"
-    return "carried", f"carried, neither vanishing nor exploding: {each}"
+def read(run: LoadedRun[Any, Any], probe: Probe, *, initial: bool = True, clips: bool = True) -> Reading:
+    """The flow of gradients, the spectrum of the state's Jacobian and what clipping does, stage by stage.
 
-
-def chart(flows: dict[str, Flow], title: str) -> Chart:
-    lines = [
-        Line(name=name, x=list(range(len(own.mean))), y=_drawn(own.mean), low=_drawn(own.low), high=_drawn(own.high))
-        for name, own in flows.items()
-    ]
-    return Chart(title=title, x="k, steps back", y="‖∂y_T/∂x_{T−k}‖", lines=lines, log_y=True)
-
-
-def _drawn(values: Sequence[float]) -> list[float | None]:
-    """What a logarithmic axis can show."""
-    return [value if value > NOTHING else None for value in values]
-
-
-def jacobian(layer: Any, x: Tensor, state: Any) -> Tensor:
-    """N N: ∂(state after x)/∂(state), of one row; x: 1 1 (tokens) or 1 1 D, N numbers in the state.
-
-    Rows do not touch each other, so one backward pass over N copies of the row gives every line of it.
+    With `clips` a batch of the run's training data is needed.
     """
-    shapes = [tensor.shape for _, tensor in moving(state)]
-    with torch.no_grad():
-        _, after = layer(x, state)
-    if shapes != [tensor.shape for _, tensor in moving(after)]:
-        raise ContractError("jacobian: expected a state of fixed size, found one that grows with each step")
-    size = sum(shape.numel() for shape in shapes)
-    if not 0 < size <= LARGEST:
-        raise ContractError(f"jacobian: expected a state of 1 to {LARGEST:,} numbers, found {size:,}")
-    copies = torch.zeros(size, dtype=torch.int64, device=x.device)
-    wide = states.select(state, copies)
-    wide = states.map(lambda t: t.detach().clone().requires_grad_() if t.is_floating_point() else t, wide)
-    with torch.enable_grad():
-        _, after = layer(x[copies], wide)
-        inputs, outputs = [t for _, t in moving(wide)], [t for _, t in moving(after)]
-        flat = torch.cat([t.reshape(size, -1) for t in outputs], dim=1)  # N N, every row the same
-        found = torch.autograd.grad(flat.diagonal().sum(), inputs, materialize_grads=True)
-    return torch.cat([t.reshape(size, -1) for t in found], dim=1).detach()
+    if counted(probe.model):
+        raise ContractError(
+            "gradients: expected a model that was trained, found one that counts; ask for influence or horizon"
+        )
+    model = run.model
+    flows: dict[str, gradient_flow.Flow] = {}
+    spectra: dict[str, gradient_flow.Spectrum] = {}
+    clipped: dict[str, Any] = {}
+    why = None
+    for name, weights in stages(run, initial).items():  # the trained ones come last, and stay
+        checkpoint.load_weights(model, weights, run.path)
+        flows[name] = gradient_flow.summarise(gradient_flow.flow_of(probe))
+        try:
+            spectra[name] = gradient_flow.spectrum(probe)
+        except ContractError as error:
+            why = str(error)
+        if clips:
+            clipped[name] = clipping(run, model)
+    figures: dict[str, Any] = {
+        "data": probe.data,
+        "flow": {name: vars(own) for name, own in flows.items()},
+        "jacobian": {name: vars(own) for name, own in spectra.items()} or {"why": why},
+        "clipping": clipped,
+    }
+    charts: list[Chart] = [gradient_flow.chart(flows, f"gradient flow, {run.name}")]
+    if spectra:
+        charts.append(gradient_flow.spectrum_chart(spectra, f"one step of the state, {run.name}"))
+    charts += _norms(run, figures)
+    summary = [f"{name}: {own.words}" for name, own in flows.items()]
+    summary += [f"{name}: {own.words}" for name, own in spectra.items()] or [str(why)]
+    summary += [f"{name}: {_clip_words(own)}" for name, own in clipped.items()]
+    if "share_clipped" in figures:
+        summary.append(f"in training {figures['share_clipped']:.0%} of the norms that were logged lay above the clip")
+    return Reading(summary=summary, figures=figures, charts=charts)
+
+
+def _clip_words(found: dict[str, Any]) -> str:
+    if found["clip"] is None:
+        return f"gradient of a training batch of norm {found['before']:.4g}, not clipped"
+    how = "untouched by" if found["after"] > 0.999 * found["before"] else f"cut to {found['after']:.4g} by"
+    return f"gradient of a training batch of norm {found['before']:.4g}, {how} clip={found['clip']:g} ({found['by']})"
+
+
+def _norms(run: LoadedRun[Any, Any], figures: dict[str, Any]) -> list[Chart]:
+    """The norms that the run logged, before clipping and after it."""
+    logged = [(row["step"], row["norm"]) for row in RunFolder(run.path).metrics() if "norm" in row]
+    figures["norms"] = logged
+    if not logged:
+        return []
+    settings = run.config.train
+    steps, norms = [step for step, _ in logged], [norm for _, norm in logged]
+    lines = [Line(name="before clipping", x=steps, y=norms)]
+    limit = settings.clip if settings.clip_by == "norm" else None
+    if limit is not None:
+        lines.append(Line(name="after", x=steps, y=[min(norm, limit) for norm in norms]))
+        cut = sum(norm > limit for norm in norms)
+        figures["share_clipped"] = cut / len(norms)
+    return [
+        Chart(
+            title=f"norm of the gradient in training, {run.name}",
+            x="step",
+            y="norm",
+            lines=lines,
+            log_y=True,
+            level=limit,
+            level_name="clip" if limit is not None else "",
+        )
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spectrum:
-    """Of ∂h_t/∂h_{t−1} at some steps: the largest singular values, and the largest of the eigenvalues' sizes."""
-
-    size: int
-    steps: list[int]
-    singular: list[list[float]]  # of each step, falling
-    radius: list[float]
-
-    @property
-    def words(self) -> str:
-        mean = sum(self.radius) / len(self.radius)
-        top = [own[0] for own in self.singular]
-        return (
-            f"∂h_t/∂h_{{t−1}} of {self.size} numbers: spectral radius {mean:.3f} "
-            f"({min(self.radius):.3f} to {max(self.radius):.3f} over {len(self.steps)} steps), "
-            f"largest singular value {sum(top) / len(top):.3f}"
-        )
+class Options(Request):
+    initial: bool | None = option(None, "Of gradients: the first weights too (default: yes).")
 
 
-def spectrum(subject: Subject, places: int = 8, kept: int = 16) -> Spectrum:
-    """Along the first row, at evenly spread steps (fewer, where the state is large)."""
-    stepper, x, state = subject.first().double().stepping()
-    x, state = x[:1], states.select(state, torch.zeros(1, dtype=torch.int64, device=x.device))
-    size = sum(tensor.numel() for _, tensor in moving(state))
-    places = max(2, places) if size <= 256 else 2
-    wanted = sorted({round(i * (x.shape[1] - 1) / max(1, places - 1)) for i in range(places)})
-    singular, radius = [], []
-    for t in range(x.shape[1]):
-        if t in wanted:
-            found = jacobian(stepper, x[:, t : t + 1], state)
-            singular.append(torch.linalg.svdvals(found)[:kept].tolist())
-            radius.append(float(torch.linalg.eigvals(found).abs().max()))
-        with torch.no_grad():
-            _, state = stepper(x[:, t : t + 1], state)
-    return Spectrum(size=size, steps=wanted, singular=singular, radius=radius)
+def inspect(run: LoadedRun[Any, Any], options: Options) -> Reading:
+    probe = probe_of(run, options, rows=16)
+    clips = options.own_data and probe.missing is None  # they need the run's batches
+    return read(run, probe, initial=options.initial is not False, clips=clips)
 
 
-def spectrum_chart(found: dict[str, Spectrum], title: str) -> Chart:
-    lines = []
-    for name, own in found.items():
-        columns = list(zip(*own.singular, strict=True))
-        lines.append(
-            Line(
-                name=name,
-                x=list(range(1, len(columns) + 1)),
-                y=[sum(column) / len(column) for column in columns],
-                low=[min(column) for column in columns],
-                high=[max(column) for column in columns],
-            )
-        )
-    return Chart(
-        title=title,
-        x="rank",
-        y="singular value of ∂h_t/∂h_{t−1}",
-        lines=lines,
-        level=1.0,
-        level_name="keeps its length",
-    )
+INSTRUMENT = Instrument("gradients", Options, inspect)

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from ..core.chart import Chart, Line
-from . import gradients
-from .entry import counted
-from .reading import Reading
-from .subject import Subject
+from ..core.inspection import Instrument, Probe, Reading, Request
+from ..core.task import LoadedRun
+from . import gradient_flow
+from .inputs import counted
+from .probes import probe_of
 
 SHARE, CLOSE = 0.95, 0.01
 TOGETHER = 16_384  # steps that go through a model at once
@@ -42,11 +43,11 @@ def by_gradient(found: Tensor) -> Horizon:
 
 
 @torch.no_grad()
-def by_ablation(subject: Subject) -> Horizon:
-    """Over all rows of a subject, each judged by what comes after its last step."""
-    whole = subject.x.shape[1]
+def by_ablation(probe: Probe) -> Horizon:
+    """Over all rows of a probe, each judged by what comes after its last step."""
+    whole = probe.x.shape[1]
     lengths = [*(2**i for i in range(whole.bit_length()) if 2**i < whole), whole]
-    curve = [float(_losses(subject, k).mean()) for k in lengths]
+    curve = [float(_losses(probe, k).mean()) for k in lengths]
     return Horizon(reach=enough(lengths, curve), lengths=lengths, curve=curve)
 
 
@@ -57,13 +58,13 @@ def enough(lengths: list[int], curve: list[float]) -> int:
     return next((k for k, loss in zip(lengths, curve, strict=True) if loss <= whole + close), lengths[-1])
 
 
-def _losses(subject: Subject, k: int) -> Tensor:
+def _losses(probe: Probe, k: int) -> Tensor:
     """B: the loss of each row's last answer, given its last k inputs."""
-    rows = torch.arange(len(subject.x), device=subject.x.device)
+    rows = torch.arange(len(probe.x), device=probe.x.device)
     found = []
-    for some in rows.split(max(1, TOGETHER // subject.x.shape[1])):
-        said = subject.last(subject.x[some, -k:], some)
-        found.append(subject.losses(said.double(), _double(subject.due[some])))
+    for some in rows.split(max(1, TOGETHER // probe.x.shape[1])):
+        said = probe.last(probe.x[some, -k:], some)
+        found.append(probe.losses(said.double(), _double(probe.due[some])))
     return torch.cat(found)
 
 
@@ -71,11 +72,11 @@ def _double(y: Tensor) -> Tensor:
     return y.double() if y.is_floating_point() else y
 
 
-def read(subject: Subject, rows: int = 16) -> Reading:
+def read(probe: Probe, rows: int = 16) -> Reading:
     """Both, one number and a curve each; gradients are taken over the first `rows`."""
-    ablated = by_ablation(subject)
-    unit = "nats" if subject.chances else "squared error"
-    figures: dict[str, Any] = {"data": subject.data, "ablation": vars(ablated)}
+    ablated = by_ablation(probe)
+    unit = "nats" if probe.chances else "squared error"
+    figures: dict[str, Any] = {"data": probe.data, "ablation": vars(ablated)}
     whole = ablated.lengths[-1]
     summary = [
         f"by ablation: {ablated.reach} of {whole} inputs; with them the loss is {_at(ablated):.4f} {unit}, "
@@ -92,10 +93,10 @@ def read(subject: Subject, rows: int = 16) -> Reading:
             level_name="all inputs",
         )
     ]
-    if counted(subject.model):
+    if counted(probe.model):
         summary.append("by gradient: not here, since what was counted has no gradient")
     else:
-        smooth = by_gradient(gradients.flow_of(subject.first(rows)))
+        smooth = by_gradient(gradient_flow.flow_of(probe.first(rows)))
         figures["gradient"] = vars(smooth)
         summary.append(f"by gradient: {smooth.reach} of {whole} inputs hold {SHARE:.0%} of the influence")
         charts.append(
@@ -113,3 +114,10 @@ def read(subject: Subject, rows: int = 16) -> Reading:
 
 def _at(found: Horizon) -> float:
     return found.curve[found.lengths.index(found.reach)]
+
+
+def inspect(run: LoadedRun[Any, Any], options: Request) -> Reading:
+    return read(probe_of(run, options, rows=256))
+
+
+INSTRUMENT = Instrument("horizon", Request, inspect)

@@ -6,19 +6,23 @@ By ablation:  the input is replaced by another one of the same data (or by zero)
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from ..core.chart import Map
 from ..core.contract import ContractError
+from ..core.inspection import Instrument, Probe, Reading, Request
+from ..core.settings import known, option
+from ..core.task import LoadedRun
 from . import attention
-from .entry import counted, traced, without
-from .reading import Reading
-from .subject import Subject
+from .inputs import counted, traced, without
+from .probes import probe_of
 
 By = Literal["another", "zero"]
+STEPS = 24  # of a row that may be read to any length
 TOGETHER = 4096  # steps that go through a model at once
 
 
@@ -55,9 +59,9 @@ def shares(found: Tensor) -> Tensor:
 
 
 @torch.enable_grad()
-def by_gradient(subject: Subject) -> Tensor:
+def by_gradient(probe: Probe) -> Tensor:
     """O S, of the first row: the sources' places come first, where there are tokens of a source."""
-    one = subject.first()
+    one = probe.first()
     if one.source_names and one.source is not None:
         y, seen = traced(lambda source, x: one.answers(x, source=source), one.model, one.source[0], one.x)
     else:
@@ -71,12 +75,12 @@ def by_gradient(subject: Subject) -> Tensor:
 
 
 @torch.no_grad()
-def by_ablation(subject: Subject, *, by: By = "another", draws: int = 4, seed: int = 0) -> Tensor:
+def by_ablation(probe: Probe, *, by: By = "another", draws: int = 4, seed: int = 0) -> Tensor:
     """O S, of the first row; with `another`, the mean over so many draws of what stands in an input's place.
 
     What is drawn is another input of the same data, never the same token.
     """
-    one = subject.first()
+    one = probe.first()
     before = one.answers(one.x)
     noise = torch.Generator().manual_seed(seed)
 
@@ -89,9 +93,9 @@ def by_ablation(subject: Subject, *, by: By = "another", draws: int = 4, seed: i
     def of_source_tokens(x: Tensor) -> Tensor:
         return one.answers(one.x[alone(x)], alone(x), x)
 
-    parts = [(of_x, one.x, subject.x)]
-    if one.source_names and one.source is not None and subject.source is not None:
-        parts.insert(0, (of_source_tokens, one.source[0], _real(subject)))
+    parts = [(of_x, one.x, probe.x)]
+    if one.source_names and one.source is not None and probe.source is not None:
+        parts.insert(0, (of_source_tokens, one.source[0], _real(probe)))
     found = []
     for call, x, pool in parts:
         steps = x.shape[1]
@@ -117,10 +121,10 @@ def distance(before: Tensor, after: Tensor, chances: bool) -> Tensor:
     return (before.exp() * (before - after)).sum(dim=-1).clamp(min=0)
 
 
-def _real(subject: Subject) -> Tensor:
+def _real(probe: Probe) -> Tensor:
     """The tokens of all sources, without what pads them: N."""
-    assert subject.source is not None
-    tokens, lengths = subject.source
+    assert probe.source is not None
+    tokens, lengths = probe.source
     return tokens[torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]]
 
 
@@ -139,16 +143,16 @@ def _replaced(rows: Tensor, places: Tensor, pool: Tensor, noise: torch.Generator
     return rows
 
 
-def read(subject: Subject, *, by: By = "another", draws: int = 4, layer: int | None = None) -> Reading:
+def read(probe: Probe, *, by: By = "another", draws: int = 4, layer: int | None = None) -> Reading:
     """Both maps of the first row, and beside them the attention weights where the model has them."""
     names = {"x": "input", "y": "output"}
-    columns, rows = [*subject.source_names, *subject.inputs], list(subject.outputs)
-    figures: dict[str, Any] = {"data": subject.data, "inputs": columns, "outputs": rows}
+    columns, rows = [*probe.source_names, *probe.inputs], list(probe.outputs)
+    figures: dict[str, Any] = {"data": probe.data, "inputs": columns, "outputs": rows}
     summary, charts = [], []
-    if counted(subject.model):
+    if counted(probe.model):
         summary.append("by gradient: not here, since what was counted has no gradient")
     else:
-        found = by_gradient(subject)
+        found = by_gradient(probe)
         figures["gradient"] = found.tolist()
         charts.append(
             Map(
@@ -160,15 +164,15 @@ def read(subject: Subject, *, by: By = "another", draws: int = 4, layer: int | N
             )
         )
         summary.append("by gradient: " + _strongest(found, columns, rows))
-    found = by_ablation(subject, by=by, draws=draws)
-    unit = ", nats" if subject.chances else ""
+    found = by_ablation(probe, by=by, draws=draws)
+    unit = ", nats" if probe.chances else ""
     figures["ablation"] = {"by": by, "draws": draws, "values": found.tolist()}
     charts.append(Map(title=f"influence by ablation{unit}", values=found.tolist(), columns=columns, rows=rows, **names))
     summary.append("by ablation: " + _strongest(found, columns, rows))
-    heads = attention.weights(subject)
+    heads = attention.weights(probe)
     if heads:
         figures["attention"] = {name: head.tolist() for name, head in heads.items()}
-        charts += attention.maps(subject, heads, layer)
+        charts += attention.maps(probe, heads, layer)
         summary.append(f"attention: {', '.join(heads)}")
     elif layer is not None:
         raise ContractError("--layer: expected a model with attention, found one without; leave it out")
@@ -182,3 +186,21 @@ def _strongest(found: Tensor, columns: Sequence[str], rows: Sequence[str]) -> st
     place = int(found[-1].argmax())
     share = float(shares(found)[-1, place])
     return f"{rows[-1]!r}, the last output, rests most on {columns[place]!r} (input {place + 1}), {share:.0%} of all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Request):
+    by: str | None = option(None, "Of influence: an input gives way to another, or to zero.")
+    draws: int | None = option(None, "Of influence: how many others, on average (default: 4).")
+    layer: int | None = option(None, "The attention of this layer.")
+
+
+def inspect(run: LoadedRun[Any, Any], options: Options) -> Reading:
+    by = known("--by", options.by or "another", get_args(By))
+    probe = probe_of(run, options, rows=16, steps=STEPS if run.kind.free_length else None)
+    if options.text is not None:
+        probe = replace(probe, data=f"{probe.data}, what stands in for an input drawn from it")
+    return read(probe, by=by, draws=options.draws or 4, layer=options.layer)  # type: ignore[arg-type]
+
+
+INSTRUMENT = Instrument("influence", Options, inspect)

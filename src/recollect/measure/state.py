@@ -14,11 +14,14 @@ from torch import Tensor
 
 from ..core.chart import Chart, Line, Map
 from ..core.contract import ContractError
+from ..core.inspection import Instrument, Probe, Reading, Request, moving, walk
+from ..core.settings import option
+from ..core.task import LoadedRun
 from . import influence
-from .reading import Reading
-from .subject import Subject, moving, walk
+from .probes import probe_of
 
 UNITS = 256  # numbers that are drawn one by one
+STEPS = 48  # of a row that may be read to any length
 LINES = 12  # curves in one picture
 
 
@@ -34,9 +37,9 @@ class Track:
         return self.tensors[name][0].shape != self.tensors[name][-1].shape
 
 
-def follow(subject: Subject, x: Tensor | None = None) -> Track:
+def follow(probe: Probe, x: Tensor | None = None) -> Track:
     """Go through the first row (or another x in its place) one step after the other."""
-    stepper, steps, state = subject.first().stepping()
+    stepper, steps, state = probe.first().stepping()
     tensors: dict[str, list[Tensor]] = {}
     shown: dict[str, list[Tensor]] = {}
     outputs = []
@@ -67,12 +70,12 @@ def _apart(before: Tensor, after: Tensor) -> float:
     return float((after - before).norm())
 
 
-def effect(subject: Subject, at: int, token: int | None = None) -> dict[str, Any]:
+def effect(probe: Probe, at: int, token: int | None = None) -> dict[str, Any]:
     """What changes when input `at` of the first row is another: distances between the two ways after each step.
 
     `states` are relative to the size of the unchanged tensor; `outputs` are nats (KL), or a length.
     """
-    one = subject.first()
+    one = probe.first()
     _, steps, _ = one.stepping()
     if not 0 <= at < steps.shape[1]:
         raise ContractError(f"--at: expected a step from 1 to {steps.shape[1]}, found {at + 1}")
@@ -82,7 +85,7 @@ def effect(subject: Subject, at: int, token: int | None = None) -> dict[str, Any
     else:
         own = int(steps[0, at])
         others = [other for other in steps[0].tolist() if other != own]
-        changed[0, at] = token if token is not None else others[0] if others else (own + 1) % subject.model.width
+        changed[0, at] = token if token is not None else others[0] if others else (own + 1) % probe.model.width
     before, after = follow(one), follow(one, changed)
     tiny = torch.finfo(torch.float64).tiny
     distances = {
@@ -96,15 +99,15 @@ def effect(subject: Subject, at: int, token: int | None = None) -> dict[str, Any
     return {"at": at, "token": replaced, "states": distances, "outputs": moved.tolist()}
 
 
-def read(subject: Subject, *, at: int | None = None, token: int | None = None, named: str = "") -> Reading:
+def read(probe: Probe, *, at: int | None = None, token: int | None = None, named: str = "") -> Reading:
     """Pictures of the first row's state, and of what one changed input does to it."""
-    track = follow(subject)
+    track = follow(probe)
     steps = len(track.outputs)
     if not track.tensors:
         raise ContractError("state: expected a state with numbers in it, found tokens alone, the last that it read")
     at = steps // 4 if at is None else at
-    moved = effect(subject, at, token)
-    inputs = list(subject.inputs) if len(subject.inputs) == steps else [str(t + 1) for t in range(steps)]
+    moved = effect(probe, at, token)
+    inputs = list(probe.inputs) if len(probe.inputs) == steps else [str(t + 1) for t in range(steps)]
     charts: list[Chart | Map] = []
     for name, way in track.tensors.items():
         if track.grows(name):
@@ -134,7 +137,7 @@ def read(subject: Subject, *, at: int | None = None, token: int | None = None, n
         *_gates(track, x),
     ]
     figures = {
-        "data": subject.data,
+        "data": probe.data,
         "inputs": inputs,
         "size": size,
         "change": change,
@@ -194,3 +197,19 @@ def _lines(title: str, y: str, x: Sequence[int], ways: dict[str, list[float]], *
         if name in largest
     ]
     return Chart(title=title, x="step", y=y, lines=lines, log_y=log_y)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Request):
+    at: int | None = option(None, "Of state: the step whose input is changed.")
+    change: str | None = option(None, "Of state: the token to put there.")
+
+
+def inspect(run: LoadedRun[Any, Any], options: Options) -> Reading:
+    probe = probe_of(run, options, steps=STEPS if run.kind.free_length else None)
+    token = None if options.change is None else probe.token(options.change)
+    at = None if options.at is None else options.at - 1
+    return read(probe, at=at, token=token, named=options.change or "")
+
+
+INSTRUMENT = Instrument("state", Options, inspect)

@@ -128,7 +128,7 @@ def train(
         task.save_artifacts(artifacts, folder.path)
         size = f"{config.model['name']}  {parameters(model):,} parameters"
         progress.say(f"{size}  {task.summarize_data(data)}  on {device}")
-        return _fit(bound, model, config, folder, progress)
+        return _fit(bound, model, config, folder, progress, again=False)
 
 
 def resume(
@@ -191,7 +191,8 @@ def _fit(
     config: RunConfig,
     folder: RunFolder,
     progress: Progress,
-    again: bool = False,
+    *,
+    again: bool,
 ) -> dict[str, Any]:
     """Fit a model in closed form where its task has one; else train it, with `again` from the last checkpoint on."""
     spent = Spent()

@@ -1,0 +1,1 @@
+"""Labels for whole sequences: texts and images."""

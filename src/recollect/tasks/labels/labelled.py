@@ -3,14 +3,13 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...data import tokenizers
 from ...data.tokenizers.base import LONGEST_WORD, Tokenizer
-
-StepName = Literal["pixel", "row"]
+from .settings import StepName
 
 
 class Part(NamedTuple):

@@ -11,45 +11,45 @@ The tokens of a run are those that it has read, of images their steps, padding l
 the texts and images instead.
 """
 
+import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ...core.contract import ContractError, check_settings
-from ...core.task import Loss
-from ...data.files import DataError
-from . import bag
-from .labelled import Labelled, Part
+from ...core.contract import ContractError, Memory
+from ...core.files import write_aside
+from ...core.task import (
+    BUILD_ERRORS,
+    LoadRun,
+    Loss,
+    RunConfig,
+    RunError,
+    Solution,
+    Task,
+    artifact_path,
+    build_error,
+    read_artifact,
+)
+from ...data import tokenizers
+from ...data.files import DataError, absolute_name, lines
+from ...layers import LAYERS
+from ...models import classifier
+from ...models.body import KINDS, StackedModels, kind_of
+from . import bag, data, probe
+from .labelled import Kept, Labelled, Part
+from .settings import Config, DataConfig
+from .sources import SETS, find_images
 
+COUNTED = ("bag",)
 BINS = 15
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """Rows of like length go together: `bucket` batches' worth of rows are sorted by length before they are cut.
-
-    `choose` is the figure by which validation picks the best weights. `eval_rows` looks only at so many rows from the
-    beginning of a split, and the rule then says so. `length` is that of a training row (the median; filled in).
-    """
-
-    batch: int = 64
-    bucket: int = 16
-    smoothing: float = 0.0
-    choose: Literal["error", "nats"] = "error"
-    eval_batch: int = 256
-    eval_rows: int | None = None
-    length: int | None = None
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        if not 0 <= self.smoothing < 1:
-            raise ContractError(f"labels: expected smoothing in [0, 1), found {self.smoothing}")
+SHOWN = 12  # labels of a confusion matrix that fits a terminal
 
 
 class Batch(NamedTuple):
@@ -90,17 +90,131 @@ class Rows:
         return Batch(self.values[places].long(), lengths, self.labels[rows], int(sizes.sum()), number)
 
 
-class LabelsTask:
-    """Labelled rows to tell apart."""
+class LabelsTask(StackedModels, Task[Labelled, Kept]):
+    """Labelled rows to tell apart: by classifiers that are trained, bags of words that are counted."""
 
     name = "labels"
+    models = (*COUNTED, *KINDS)
+    default = "gru"
+    data_config = DataConfig
+    task_config = Config
+    counted = unsized = COUNTED
     in_nats = True
+    free_length = True
+    request_options: ClassVar[Sequence[str]] = ("text",)
 
-    def __init__(self, config: Config, data: Labelled, device: torch.device | str = "cpu") -> None:
-        self.config, self.data, self.device = config, data, torch.device(device)
+    def __init__(self, config: Config, data: Labelled, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        super().__init__(config, data, device, seed)
         self.metric: str = config.choose
         self.parts: dict[str, Rows] = {}
-        self.counted: bag.Bag | None = None
+        self.bag: bag.Bag | None = None
+
+    # Data and models
+
+    @classmethod
+    def model_settings(cls, model: str) -> dict[str, Any]:
+        if model in COUNTED:
+            return {"model": bag.Config}
+        return {"model": classifier.Config, "layer": LAYERS[kind_of(model).layer]}
+
+    @classmethod
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Kept | None = None) -> Labelled:
+        return data.load(**asdict(config), data_dir=data_dir, kept=artifacts)
+
+    @classmethod
+    def artifacts_of(cls, data: Labelled) -> Kept:
+        return data.kept
+
+    @classmethod
+    def save_artifacts(cls, artifacts: Kept, folder: Path) -> None:
+        if artifacts.tokenizer is not None:
+            tokenizers.save(artifacts.tokenizer, folder / "tokenizer.json")
+        write_aside(folder / "labels.json", (json.dumps(artifacts.to_json(), ensure_ascii=False) + "\n").encode())
+
+    @classmethod
+    def load_artifacts(cls, folder: Path) -> Kept:
+        content = read_artifact(folder, "labels.json")
+        try:
+            texts = content["shape"] is None
+            tokenizer = tokenizers.load(artifact_path(folder, "tokenizer.json")) if texts else None
+            return Kept.from_json(content, tokenizer)
+        except (RunError, DataError):
+            raise
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
+            raise RunError(
+                f"{folder / 'labels.json'}: expected the labels of a run, found something else ({error!r})"
+            ) from error
+        except ValueError as error:
+            raise RunError(
+                f"{folder / 'labels.json'}: expected the labels of a run, found something else ({error})"
+            ) from error
+
+    @classmethod
+    def describe_data(cls, data: Labelled) -> dict[str, Any]:
+        counts = {"classes": len(data.kept.classes), "train": len(data.train.labels), "valid": len(data.valid.labels)}
+        return {"name": data.name, "fingerprint": data.fingerprint} | counts | {"notes": data.notes}
+
+    @classmethod
+    def summarize_data(cls, data: Labelled) -> str:
+        found = f"{len(data.train.labels):,} training rows of {data.name}, {len(data.kept.classes)} labels"
+        return found if data.kept.tokenizer is None else f"{found}, vocabulary {data.kept.inputs:,}"
+
+    @classmethod
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Kept) -> DataConfig:
+        """All of other tables is the part that is measured; images come with a test part of their own.
+
+        If the run's own tables have a header, theirs begin with one too, unless there stands a label that it knows.
+        """
+        if list(data) == ["mnist"] or find_images(data) is not None:
+            return replace(config, data=tuple(data), valid=(), test=())
+        headed = config.header and all(_first_cells(name).isdisjoint(artifacts.classes) for name in data)
+        return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), header=headed or None)
+
+    @classmethod
+    def resolve(cls, run: RunConfig, data: Labelled, params: int | None) -> RunConfig:
+        places = {place: getattr(run.data, place) for place in ("data", "valid", "test")}
+        full = {place: tuple(absolute_name(name, SETS) for name in names) for place, names in places.items()}
+        length = int(np.median(data.train.lengths))
+        run = replace(run, data=replace(run.data, **full), task=replace(run.task, length=length))
+        name = run.model["name"]
+        if name in COUNTED:
+            if data.kept.tokenizer is None:
+                raise ContractError(f"model: expected one that reads numbers, found {name!r}, which counts words")
+            if params is not None:
+                raise ContractError(
+                    f"params: expected a model with a width, found {name!r}, whose words decide its size"
+                )
+            return run
+        config = configure_model(run.model, data.kept)
+        if params is not None:
+            config = config.sized(params, f"{name} with {config.layers} layers and {config.inputs:,} inputs")
+        given = ("inputs", "outputs", "tokens", "model")
+        own = {key: value for key, value in asdict(config).items() if key not in given}
+        return replace(run, model={"name": name} | own)
+
+    @classmethod
+    def build_model(cls, settings: dict[str, Any], artifacts: Kept, load_run: LoadRun) -> nn.Module:
+        name = settings.get("name")
+        try:
+            if name in COUNTED:
+                own = {key: value for key, value in settings.items() if key != "name"}
+                return bag.Config(inputs=artifacts.inputs, outputs=len(artifacts.classes), **own).build()
+            return configure_model(settings, artifacts).build()
+        except BUILD_ERRORS as error:
+            raise build_error(str(name), error) from error
+
+    @classmethod
+    def law_example(cls, model: Any, artifacts: Kept) -> tuple[nn.Module, Tensor, Memory | None]:
+        draw = torch.Generator().manual_seed(0)
+        if artifacts.tokenizer is not None:
+            return model, torch.randint(artifacts.inputs, (3, 12), generator=draw), None
+        return model, torch.rand(3, 12, artifacts.inputs, generator=draw, dtype=torch.float64), None
+
+    @classmethod
+    def state_bytes(cls, model: Any, run: RunConfig) -> int:
+        return model.cost(1, run.task.length or 1).state_bytes
+
+    # Training
 
     def rows(self, split: str) -> Rows:
         if split not in self.parts:
@@ -117,8 +231,6 @@ class LabelsTask:
                 "(--set test=FILE)"
             )
         return found
-
-    # Training
 
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Batch]:
         """Every row once an epoch, but for a last batch that would be too small; in another order each time."""
@@ -158,6 +270,15 @@ class LabelsTask:
     def flops(self, model: Any, *shape: int) -> float:
         return model.cost(*shape).flops
 
+    def solve(self, model: Any, tokens: float | None) -> Solution | None:
+        """A bag of words is counted."""
+        if not isinstance(model, bag.Bag):
+            return None
+        train = self.part("train")
+        model.train_on(train.values, train.lengths, train.labels).to(self.device)
+        words = len(train.values)
+        return Solution(tokens=words, message=f"{words:,} words counted", note={"entries": model.entries()})
+
     # Measuring
 
     @torch.no_grad()
@@ -187,10 +308,10 @@ class LabelsTask:
             "calibration_error": calibration_error(true == predicted, torch.cat(sure).cpu().numpy()),
             "confusion": table.tolist(),
             "rows": count,
-            "rule": self.describe(count, len(rows)),
+            "rule": self.describe_rule(count, len(rows)),
         }
 
-    def describe(self, count: int, total: int) -> str:
+    def describe_rule(self, count: int, total: int) -> str:
         limit = f"the first {count:,} of {total:,} rows" if count < total else f"all {total:,} rows"
         return f"{limit}, each judged by the answer after its last step; F1 is the mean over labels; {BINS} bins"
 
@@ -207,12 +328,47 @@ class LabelsTask:
         nats = float(-np.log(shares / shares.sum())[true].mean())
         found = {"majority": {"error": 1 - right, "accuracy": right, "nats": nats}}
         if self.data.kept.tokenizer is not None:
-            if self.counted is None:
+            if self.bag is None:
                 config = bag.Config(inputs=self.data.kept.inputs, outputs=count)
-                self.counted = config.build().train_on(train.values, train.lengths, train.labels).to(self.device)
-            full = self.evaluate(self.counted, split)
+                self.bag = config.build().train_on(train.values, train.lengths, train.labels).to(self.device)
+            full = self.evaluate(self.bag, split)
             found["bag of words"] = {name: full[name] for name in ("error", "accuracy", "nats")}
         return found
+
+    def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
+        found = self.evaluate(model, split)
+        guesses = self.guesses(split)
+        return {
+            "metric": {"name": self.metric, "value": found[self.metric], "rule": found["rule"]},
+            **{name: value for name, value in found.items() if name != "rule"},
+            "classes": list(self.data.kept.classes),
+            "baselines": {name: figures[self.metric] for name, figures in guesses.items()},
+            "baseline_accuracy": {name: figures["accuracy"] for name, figures in guesses.items()},
+        }
+
+    @classmethod
+    def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        row = [
+            f"{100 * found['accuracy']:.2f} %",
+            f"{found['macro_f1']:.4f}",
+            f"{found['nats']:.4f}",
+            f"{found['calibration_error']:.4f}",
+            f"{found['rows']:,}",
+        ]
+        guesses = "  ".join(f"{name} {100 * value:.2f} %" for name, value in found["baseline_accuracy"].items())
+        below = [f"rule: {found['metric']['rule']}", f"accuracy without a network: {guesses}"]
+        return ("accuracy", "F1", "nats", "calibration error", "rows"), [row], [*below, *_confusion(found)]
+
+    @classmethod
+    def headline(cls, found: dict[str, Any]) -> str:
+        return (
+            f"validation accuracy {100 * found['accuracy']:.2f} %, F1 {found['macro_f1']:.4f}, "
+            f"{found['nats']:.4f} nats, calibration error {found['calibration_error']:.4f} ({found['rule']})"
+        )
+
+    # Inspection
+
+    probe = staticmethod(probe.probe)
 
 
 def answers(model: Any, batch: Batch) -> Tensor:
@@ -239,3 +395,44 @@ def calibration_error(right: np.ndarray, sure: np.ndarray, bins: int = BINS) -> 
     place = np.clip(np.ceil(sure.astype(np.float64) * bins).astype(int) - 1, 0, bins - 1)  # (0, 1/bins], …
     gap = np.bincount(place, weights=right.astype(np.float64) - sure, minlength=bins)
     return float(np.abs(gap).sum() / len(sure))
+
+
+def _first_cells(name: str) -> set[str]:
+    """What stands in the first line of a table; nothing where there is no such file."""
+    first = next(iter(lines(name)), "") if Path(name).is_file() else ""
+    return {cell.strip() for cell in first.split("\t")}
+
+
+def configure_model(settings: dict[str, Any], artifacts: Kept) -> classifier.Config:
+    """The settings of a classifier that reads what `artifacts` describes."""
+    own = dict(settings)
+    name = own.pop("name", None)
+    if own.get("pool") == "each":
+        raise ContractError("labels: expected one answer a row by the pool last, mean or attention, found 'each'")
+    try:
+        sizes = {
+            "inputs": artifacts.inputs,
+            "outputs": len(artifacts.classes),
+            "tokens": artifacts.tokenizer is not None,
+        }
+        return classifier.Config(model=LabelsTask.check_model(name), **sizes, **own)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise build_error(name, error) from error
+
+
+def _confusion(found: dict[str, Any]) -> list[str]:
+    """The confusion matrix in lines, or where it is too wide what is taken for what most often."""
+    names, table = found["classes"], found["confusion"]
+    if len(names) <= SHOWN:
+        shown = [name if len(name) <= 12 else name[:11] + "…" for name in names]
+        width = max(len(f"{max(map(max, table)):,}"), *map(len, shown)) + 2
+        left = max(map(len, shown))
+        rows = [f"{shown[i]:<{left}}" + "".join(f"{n:>{width},}" for n in row) for i, row in enumerate(table)]
+        head = " " * left + "".join(f"{name:>{width}}" for name in shown)
+        return ["rows: the true label; columns: the answer", head, *rows]
+    wrong = [(n, names[i], names[j]) for i, row in enumerate(table) for j, n in enumerate(row) if n and i != j]
+    worst = sorted(wrong, key=lambda entry: -entry[0])[:SHOWN]
+    return ["taken for another most often:", *(f"  {a} for {b}: {n:,}" for n, a, b in worst)]
+
+
+TASKS = (LabelsTask,)

@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from ...data.files import DataError, StrPath, files
-from .generated import GENERATED, Made, generate, in_order
+from .generated import Made, generate, in_order
 from .items import read_features, read_titles
 from .rated import Kept, Part, Ratings, Rows
+from .settings import GENERATED
 from .tables import read
 
 

@@ -7,9 +7,6 @@ import numpy as np
 from ...data.files import DataError
 from .rated import Kept, Rows, Truth
 
-GENERATED = "generated"
-TRUTH = "truth"  # as hand-set features: those that generated ratings were made from
-
 
 @dataclass(frozen=True, kw_only=True)
 class Made:

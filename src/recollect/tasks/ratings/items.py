@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from ...data.files import DataError, StrPath
-from .generated import TRUTH
 from .rated import Rows, Truth
+from .settings import TRUTH
 from .tables import is_number, short, table
 
 

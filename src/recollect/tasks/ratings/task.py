@@ -4,34 +4,30 @@ RMSE is the root of the mean squared distance to the rating that was given, MAE 
 lowest or highest training rating counts as that rating.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...core.contract import ContractError, check_settings
-from ...core.task import Loss
-from ...data.files import DataError
-from . import model as models
-from .rated import Part, Ratings
+from ...core.contract import ContractError, Memory
+from ...core.files import write_aside
+from ...core.settings import known
+from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, Task, build_error, read_artifact
+from ...data.files import DataError, absolute_name
+from ...models import size
+from . import data
+from . import model as vectors
+from .generated import Made
+from .rated import Kept, Part, Ratings
+from .settings import GENERATED, TRUTH, Config, DataConfig
 
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """The dampings say with how many ratings of nothing unusual the closed-form biases of the baseline are mixed."""
-
-    batch: int = 1024
-    eval_batch: int = 65_536
-    item_damping: float = 25.0
-    user_damping: float = 10.0
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        if min(self.item_damping, self.user_damping) < 0:
-            raise ContractError("ratings: expected item_damping and user_damping of at least 0, found less")
+# name → the settings that it stands for
+MODELS: dict[str, dict[str, Any]] = {"dot": {}, "features": {"dim": 0}, "biases": {"dim": 0}}
 
 
 class Batch(NamedTuple):
@@ -41,17 +37,119 @@ class Batch(NamedTuple):
     number: int = 0
 
 
-class RatingsTask:
-    """Ratings to foretell."""
+class RatingsTask(Task[Ratings, Kept]):
+    """Ratings to predict from vectors of users and items."""
 
     name = "ratings"
-    in_nats = False
+    models = tuple(MODELS)
+    default = "dot"
+    data_config = DataConfig
+    task_config = Config
+    usual: ClassVar[Mapping[str, str]] = {"lr": "0.03", "warmup": "20"}  # every vector is seen in few batches
+    unsized = ("features", "biases")
+    sequential = False
     metric = "rmse"
-    repeats = True
 
-    def __init__(self, config: Config, data: Ratings, device: torch.device | str = "cpu") -> None:
-        self.config, self.data, self.device = config, data, torch.device(device)
+    def __init__(self, config: Config, data: Ratings, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        super().__init__(config, data, device, seed)
         self.parts: dict[str, tuple[Tensor, ...]] = {}
+
+    # Data and models
+
+    @classmethod
+    def model_settings(cls, model: str) -> dict[str, Any]:
+        return {"model": vectors.Config}
+
+    @classmethod
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Kept | None = None) -> Ratings:
+        names = {field.name for field in fields(Made)}
+        own = {name: value for name, value in asdict(config).items() if name in names}
+        made = Made(**own | {"bias": config.true_bias, "seed": config.data_seed})
+        given = {name: getattr(config, name) for name in ("valid", "test", "share", "features", "titles")}
+        return data.load(config.data, **given, made=made, kept=artifacts)
+
+    @classmethod
+    def artifacts_of(cls, data: Ratings) -> Kept:
+        return data.kept
+
+    @classmethod
+    def save_artifacts(cls, artifacts: Kept, folder: Path) -> None:
+        write_aside(folder / "names.json", (json.dumps(artifacts.to_json(), ensure_ascii=False) + "\n").encode())
+
+    @classmethod
+    def load_artifacts(cls, folder: Path) -> Kept:
+        content = read_artifact(folder, "names.json")
+        try:
+            return Kept.from_json(content)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"{folder / 'names.json'}: expected the users and items of a run, found something else ({error!r})"
+            ) from error
+
+    @classmethod
+    def describe_data(cls, data: Ratings) -> dict[str, Any]:
+        counts = {"users": len(data.kept.users), "items": len(data.kept.items)}
+        sizes = {"train": len(data.train.scores), "valid": len(data.valid.scores)}
+        return {"name": data.name, "fingerprint": data.fingerprint} | counts | sizes | {"notes": data.notes}
+
+    @classmethod
+    def summarize_data(cls, data: Ratings) -> str:
+        return (
+            f"{len(data.train.scores):,} training ratings of {data.name}, {len(data.kept.users):,} users, "
+            f"{len(data.kept.items):,} items"
+        )
+
+    @classmethod
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Kept) -> DataConfig:
+        """All of other ratings is the part that is measured."""
+        return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), features=None, titles=None)
+
+    @classmethod
+    def resolve(cls, run: RunConfig, data: Ratings, params: int | None) -> RunConfig:
+        names = {name: tuple(map(_absolute, getattr(run.data, name))) for name in ("data", "valid", "test")}
+        files = {
+            name: value and _absolute(value) for name in ("features", "titles") for value in [getattr(run.data, name)]
+        }
+        run = replace(run, data=replace(run.data, **names, **files))
+        config = configure_model(run.model, data.kept)
+        if params is not None:
+            if run.model["name"] != "dot":
+                raise ContractError(f"params: expected the model dot, whose dim is free, found {run.model['name']!r}")
+            dim = size.solve(lambda dim: replace(config, dim=dim).build(), params, what="dot")
+            config = replace(config, dim=dim)
+        own = asdict(config)
+        return replace(run, model={"name": run.model["name"]} | {name: own[name] for name in ("dim", "bias", "scale")})
+
+    @classmethod
+    def build_model(cls, settings: dict[str, Any], artifacts: Kept, load_run: LoadRun) -> nn.Module:
+        try:
+            model = configure_model(settings, artifacts).build()
+            model.set_mean(artifacts.mean)
+            if artifacts.matrix is not None and model.config.features:
+                model.set_features(torch.from_numpy(artifacts.matrix))
+            return model
+        except (KeyError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
+            raise build_error(str(settings.get("name")), error) from error
+
+    @classmethod
+    def law_example(cls, model: Any, artifacts: Kept) -> tuple[nn.Module, Tensor, Memory | None]:
+        """Refused: the laws are about memory, and here is none."""
+        raise RunError(
+            "expected a model that reads a sequence, found ratings, where a score depends on one pair alone: there is "
+            "no state for the laws to hold; measure it with recollect eval"
+        )
+
+    @classmethod
+    def probe(cls, run: LoadedRun[Ratings, Kept], request: Any) -> Any:
+        raise RunError(
+            f"{run.path}: expected a model that reads a sequence, found ratings; ask for directions or nearest"
+        )
+
+    @classmethod
+    def state_bytes(cls, model: Any, run: RunConfig) -> int:
+        return 0
+
+    # Training and measuring
 
     def part(self, split: str) -> Part:
         if split not in ("train", "valid", "test"):
@@ -86,7 +184,7 @@ class RatingsTask:
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return (len(batch.y),)
 
-    def flops(self, model: models.Ratings, *shape: int) -> float:
+    def flops(self, model: vectors.Ratings, *shape: int) -> float:
         return 2 * shape[0] * model.config.width
 
     @torch.no_grad()
@@ -95,7 +193,7 @@ class RatingsTask:
         size = self.config.eval_batch
         scores = torch.cat([model(users[at : at + size], items[at : at + size]) for at in range(0, len(users), size)])
         found = self.judge(scores.double().cpu().numpy(), split)
-        if self.data.truth is not None and isinstance(model, models.Ratings) and model.config.dim:
+        if self.data.truth is not None and isinstance(model, vectors.Ratings) and model.config.dim:
             found |= self.recovered(model)
         return found | {"ratings": len(users), "rule": self.rule(split)}
 
@@ -105,7 +203,7 @@ class RatingsTask:
         away = np.clip(scores, kept.low, kept.high) - self.part(split).scores
         return {"rmse": float(np.sqrt(np.square(away).mean())), "mae": float(np.abs(away).mean())}
 
-    def recovered(self, model: models.Ratings) -> dict[str, Any]:
+    def recovered(self, model: vectors.Ratings) -> dict[str, Any]:
         """How much of the features that the ratings were made from the vectors hold: of users and of items.
 
         Nothing is said where vectors are too short for it, or so few that any features could be fitted with them.
@@ -115,7 +213,7 @@ class RatingsTask:
         if not truth[0].shape[1] <= model.config.width < min(map(len, truth)):
             return {}
         return {
-            f"{kind}_recovery": models.recovery(own.cpu(), torch.from_numpy(true))._asdict()
+            f"{kind}_recovery": vectors.recovery(own.cpu(), torch.from_numpy(true))._asdict()
             for kind, own, true in zip(("user", "item"), found, truth, strict=True)
         }
 
@@ -139,9 +237,59 @@ class RatingsTask:
         users = _damped(train.users, left - items[train.items], len(kept.users), self.config.user_damping)
         return kept.mean + items[part.items] + users[part.users]
 
+    def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
+        found = self.evaluate(model, split)
+        return {
+            "metric": {"name": self.metric, "value": found[self.metric], "rule": found["rule"]},
+            **{name: value for name, value in found.items() if name != "rule"},
+            "baselines": self.baselines(split),
+        }
+
+    @classmethod
+    def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        row = [f"{found['rmse']:.4f}", f"{found['mae']:.4f}", f"{found['ratings']:,}"]
+        guesses = "  ".join(f"{name} {value:.4f}" for name, value in found["baselines"].items())
+        below = [f"rule: {found['metric']['rule']}", f"RMSE without vectors: {guesses}"]
+        for kind in ("user", "item"):
+            if own := found.get(f"{kind}_recovery"):
+                below.append(
+                    f"true features of each {kind}: {100 * own['rotated']:.1f} % of their variance after a rotation, "
+                    f"least canonical correlation {own['canonical']:.3f}, single dimensions {own['alone']:.3f}"
+                )
+        return ("RMSE", "MAE", "ratings"), [row], below
+
+    @classmethod
+    def headline(cls, found: dict[str, Any]) -> str:
+        return f"validation RMSE {found['rmse']:.4f}, MAE {found['mae']:.4f} ({found['rule']})"
+
+
+def _absolute(name: str) -> str:
+    return absolute_name(name, (GENERATED, TRUTH))
+
+
+def configure_model(settings: dict[str, Any], artifacts: Kept) -> vectors.Config:
+    """The settings of a model of these users and items."""
+    own = dict(settings)
+    name = known("model", str(own.pop("name", None)), list(MODELS))
+    features = artifacts.features if name == "features" else 0
+    if name == "features" and not features:
+        raise ContractError(
+            "ratings: expected hand-set features for the model features, found none; name a file with "
+            "--set features=FILE, or of generated ratings --set features=truth"
+        )
+    try:
+        return vectors.Config(
+            users=len(artifacts.users), items=len(artifacts.items), features=features, **own | MODELS[name]
+        )
+    except TypeError as error:
+        raise build_error(name, error) from error
+
 
 def _damped(owners: np.ndarray, left: np.ndarray, count: int, damping: float) -> np.ndarray:
     """Each owner's mean of what is left, drawn towards 0 as if by `damping` more ratings; 0 for who was never seen."""
     sums = np.bincount(owners, weights=left, minlength=count + 1)
     numbers = np.bincount(owners, minlength=count + 1)
     return np.where(numbers > 0, sums / np.maximum(numbers + damping, 1e-12), 0.0)
+
+
+TASKS = (RatingsTask,)

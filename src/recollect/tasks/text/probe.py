@@ -1,4 +1,4 @@
-"""Windows of a text for the instruments: of validation, of a given text, or where neither is there of the model's own."""
+"""Windows of tokens for the instruments: of validation, of a given text, or of what the model itself writes."""
 
 from typing import Any
 

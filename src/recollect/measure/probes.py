@@ -1,0 +1,21 @@
+"""The rows of data that an instrument looks at, as the task of a run makes them."""
+
+from dataclasses import replace
+from typing import Any
+
+from .. import tasks
+from ..core.contract import ContractError
+from ..core.inspection import Probe, Request
+from ..core.task import LoadedRun
+
+
+def probe_of(run: LoadedRun[Any, Any], request: Request, *, rows: int = 1, steps: int | None = None) -> Probe:
+    """The run's model beside rows of its data; `rows` and `steps` where the request names none."""
+    for flag, value in (("rows", request.rows), ("steps", request.steps)):
+        if value is not None and value < 1:
+            raise ContractError(f"--{flag}: expected at least 1, found {value}")
+    for flag in ("text", "image"):
+        if getattr(request, flag) is not None and flag not in run.kind.request_options:
+            takers = ", ".join(task.name for task in tasks.every() if flag in task.request_options)
+            raise ContractError(f"--{flag}: expected a run of {takers}, found one of {run.kind.name}")
+    return run.kind.probe(run, replace(request, rows=request.rows or rows, steps=request.steps or steps))

@@ -1,0 +1,49 @@
+"""Labelled rows for the instruments: of validation, cut to one length, or a given text with the model's own answer."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...core.contract import ContractError
+from ...core.inspection import Probe, Request, spread
+from ...core.task import LoadedRun
+
+
+def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
+    artifacts, model = run.artifacts, run.model
+    if request.text is not None:
+        if artifacts.tokenizer is None:
+            raise ContractError("--text: expected a run that reads texts, found one that reads images")
+        x = torch.from_numpy(artifacts.encode(request.text).astype(np.int64))[None].to(run.device)
+        if not x.shape[1]:
+            raise ContractError("--text: expected at least one token, found none")
+        label = model(x, model.initial_state(1))[0][:, -1].argmax(dim=-1)  # its own answer, since there is no true one
+        about = "the given text, judged by the model's own answer"
+    else:
+        rows = run.task.rows("valid")
+        steps = min(request.steps or run.config.task.length or int(np.median(rows.sizes)), int(rows.sizes.max()))
+        long = np.flatnonzero(rows.sizes >= steps)
+        some = long[spread(len(long), request.rows or 1)]
+        batch = rows.take(some)
+        x, label = batch.x[:, :steps], batch.y
+        about = f"the first {steps} steps of {len(some)} rows of validation"
+    steps = x.shape[1]
+    tokens = x[0].tolist()
+    names = (
+        [str(t + 1) for t in range(steps)]
+        if artifacts.tokenizer is None
+        else [artifacts.tokenizer.token(t) for t in tokens]
+    )
+    return Probe(
+        model=model,
+        x=x,
+        y=label[:, None].expand(-1, steps),
+        places=range(steps),
+        inputs=names,
+        outputs=[f"{artifacts.classes[int(label[0])]} after {t + 1}" for t in range(steps)],
+        encode=None if artifacts.tokenizer is None else artifacts.encode,
+        stepper=model,
+        steps=x,
+        data=about,
+    )

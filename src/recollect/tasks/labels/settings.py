@@ -1,0 +1,57 @@
+"""The settings of labelling sequences."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ...core.settings import ContractError, check_file_names, check_settings, known, option
+from ...data import TOKENIZERS
+
+StepName = Literal["pixel", "row"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the rows are: tables of text and label, a folder of IDX files, or a known set; and how they are read.
+
+    `step` says what a step of an image is, `permute` seeds one order of the pixels for all images.
+    """
+
+    data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
+    valid: tuple[str, ...] = option((), "Validation text (default: the end of the data).")
+    test: tuple[str, ...] = ()
+    tokenizer: str = option("words", "chars, bytes, words or bpe.")
+    vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True)
+    share: float = 0.1
+    longest: int = 1_000
+    label_column: str | None = None
+    text_column: str | None = None
+    header: bool | None = None
+    step: StepName = "pixel"
+    permute: int | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self, least={"permute": 0})
+        check_file_names(self)
+        known("tokenizer", self.tokenizer, TOKENIZERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Rows of like length go together: `bucket` batches' worth of rows are sorted by length before they are cut.
+
+    `choose` is the figure by which validation picks the best weights. `eval_rows` looks only at so many rows from the
+    beginning of a split, and the rule then says so. `length` is that of a training row (the median; filled in).
+    """
+
+    batch: int = option(64, "Rows of a batch.")
+    bucket: int = 16
+    smoothing: float = 0.0
+    choose: Literal["error", "nats"] = "error"
+    eval_batch: int = 256
+    eval_rows: int | None = None
+    length: int | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if not 0 <= self.smoothing < 1:
+            raise ContractError(f"labels: expected smoothing in [0, 1), found {self.smoothing}")
