@@ -18,7 +18,7 @@ from recollect.race import fairness, rates, run, search, tell
 from recollect.race.heat import Heat, Metric, Rung, Terms, accepted, batch_of, chosen
 from recollect.race.heats import DEFAULT, HEATS
 from recollect.race.ladders import LADDERS
-from recollect.race.work import Died, Task, together
+from recollect.race.processes import Died, Task, together
 from recollect.report.pages.race import verdicts
 from recollect.train.jobs import JOBS, job_of
 from recollect.train.progress import Progress

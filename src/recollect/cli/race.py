@@ -48,7 +48,7 @@ def race(
     from ..race.heat import Terms, chosen
     from ..race.heats import DEFAULT, HEATS
     from ..race.ladders import LADDERS
-    from ..race.work import cores
+    from ..race.processes import cores
     from ..report.pages import race as page
     from ..train.progress import Progress
 

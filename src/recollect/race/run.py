@@ -20,7 +20,7 @@ from ..train.progress import Progress, span
 from . import fairness, search, tell
 from .entry import Entry, configure, failed, folder_of, race
 from .heat import Heat, Terms
-from .work import Died, Task, together
+from .processes import Died, Task, together
 
 SCHEMA = 1
 WORTH_TELLING = 0.02  # of a race: from less, the time that is left cannot be told

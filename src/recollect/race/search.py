@@ -16,7 +16,7 @@ from ..train.progress import Progress
 from . import rates
 from .entry import Entry, folder_of, grid, nothing, try_rate
 from .heat import Terms
-from .work import Died, Task, cores, together
+from .processes import Died, Task, cores, together
 
 USUAL = 3  # rates that are tried where none is committed
 APART = 1000  # the seed of committed searches: no race is scored on it

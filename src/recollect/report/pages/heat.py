@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..drawing import numbers
+from ...core import numbers
 from ..drawing.colour import Keys
 from ..drawing.svg import escape, tag
 from . import explain, page, samples, standing, views

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..drawing import numbers
+from ...core import numbers
 
 MOST = 7  # digits behind the point
 LEVEL = 0.005  # of a share, or of the winner's figure: less apart is level

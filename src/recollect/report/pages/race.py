@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..drawing import chart, numbers
+from ...core import numbers
+from ..drawing import chart
 from ..drawing.colour import Keys
 from ..drawing.svg import escape, tag
 from . import explain, page

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..drawing import numbers
+from ...core import numbers
 from . import explain
 from .metric import Metric
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ..drawing import numbers
+from ...core import numbers
 from ..drawing.colour import Keys
 from . import explain, standing
 from .metric import Metric

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .drawing import numbers
-from .pages import race, standing
-from .pages.heat import Heat
+from recollect.core import numbers
+from recollect.report.pages import race, standing
+from recollect.report.pages.heat import Heat
 
 SHOWN_FIRST = "race-memory"  # what `./recollect race` shows, and the README with it
 COLUMNS = ("parameters", "tokens", "training", "bytes of state")
@@ -32,7 +32,7 @@ def picture(folder: Path) -> str:
 def page(results: Path) -> str:
     parts = [
         "# Races\n",
-        "Made from the races in `results/` by `python -m recollect.report.results`. Times of training are",
+        "Made from the races in `results/` by `python -m tools.results`. Times of training are",
     ]
     parts.append("of several entries side by side, and of other work beside them on a GPU.\n")
     for folder in folders(results):
