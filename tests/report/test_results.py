@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
+import pytest
 from tools import results
 
 from web import made
@@ -52,6 +54,19 @@ def test_the_page_of_races_and_its_pictures_are_made_from_their_rows():
     shown = {"races.md": results.races.page(kept), **dict(results.races.pictures(kept))}
     for name, expected in shown.items():
         assert (ROOT / "docs" / name).read_text(encoding="utf-8") == expected, "run python -m tools.results"
+
+
+def test_the_main_picture_stands_alone(tmp_path):
+    folder = made.save(tmp_path / "race", *made.full())
+    text = results.races.picture(folder)
+    words = "".join(ElementTree.fromstring(text).itertext())
+    assert "var(" not in text
+    assert "prefers-color-scheme:dark" in text
+    assert "Recall: which value stood beside this key?" in words
+    assert "99.5" in words
+    made.save(tmp_path / "race", made.race(made.heat()), [])
+    with pytest.raises(ValueError, match="expected a heat with a finished entry"):
+        results.races.picture(folder)
 
 
 def test_the_page_of_claims_is_made_from_their_rows():

@@ -2,41 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 from ..config import SettingError
 from ..train.job import Job
 from ..train.jobs import JOBS
 from ..train.settings import Settings
+from .metric import Metric
 
 EQUALS = ("params", "tokens", "flops", "seconds")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """A figure of a row: its name, where it stands there, how it reads; `rule`, where it is not the job's own."""
-
-    name: str
-    place: tuple[str, ...]
-    label: str
-    better: Literal["higher", "lower"] = "lower"
-    unit: str = ""
-    rule: str = ""
-
-    def of(self, row: Mapping[str, Any]) -> float:
-        found: Any = row
-        for key in self.place:
-            found = found[key]
-        return float(found)
-
-    def shown(self, value: float) -> str:
-        if self.unit == "share":
-            return f"{100 * value:.1f} %"
-        small = self.better == "lower" and 0 < abs(value) < 0.01  # where a small error is what was raced for
-        return f"{value:.2e}" if small else f"{value:.3f}"
-
-    def to_json(self) -> dict[str, str]:
-        return {"name": self.name, "label": self.label, "better": self.better, "unit": self.unit}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,12 @@ from typing import Any
 from ..core.files import write_aside
 from ..train.folder import RunFolder
 from ..train.progress import Progress, span
-from . import fairness, search, tell
+from . import search
 from .entry import Entry, configure, failed, folder_of, race
 from .heat import Heat, Terms
+from .notes import write_notes, write_progress
 from .processes import Died, Task, together
+from .summary import mark_unfair
 
 SCHEMA = 1
 WORTH_TELLING = 0.02  # of a race: from less, the time that is left cannot be told
@@ -68,10 +70,10 @@ def run(
             rows[entry.key] = row | {"command": command}
             _write_rows(out, entries, rows)
     for heat in heats:
-        fairness.judge([row for row in rows.values() if row["heat"] == heat.name], heat)
+        mark_unfair([row for row in rows.values() if row["heat"] == heat.name], heat.params)
     ordered = _write_rows(out, entries, rows)
     about["heats"] = [
-        describe(heat, terms) | {"notes": tell.notes(heat, [r for r in rows.values() if r["heat"] == heat.name])}
+        describe(heat, terms) | {"notes": write_notes(heat, [row for row in ordered if row["heat"] == heat.name])}
         for heat in heats
     ]
     _write_json(out / "race.json", about)
@@ -131,7 +133,7 @@ def _raced(entries: Sequence[Entry], jobs: int, progress: Progress) -> Iterator[
         done += 1
         row = failed(entry, row.reason) if isinstance(row, Died) else row
         took = span(time.monotonic() - began)
-        progress.say(f"[{done}/{len(entries)}] {took}  {tell.one(entry.heat, row)}")
+        progress.say(f"[{done}/{len(entries)}] {took}  {write_progress(entry.heat, row)}")
         yield entry, row
 
 
