@@ -14,12 +14,14 @@ from recollect.core.settings import SettingError
 from recollect.core.contract import ContractError
 from recollect.models.size import parameters
 from recollect.race import entry as entries
-from recollect.race import fairness, rates, run, search, tell
-from recollect.race.heat import Heat, Metric, Rung, Terms, accepted, batch_of, chosen
+from recollect.race import rates, run, search
+from recollect.race.heat import Heat, Terms, accepted, batch_of, chosen
 from recollect.race.heats import DEFAULT, HEATS
 from recollect.race.ladders import LADDERS
-from recollect.race.work import Died, Task, together
-from recollect.report.pages.race import verdicts
+from recollect.race.metric import Metric
+from recollect.race.notes import write_notes
+from recollect.race.processes import Died, Task, together
+from recollect.race.summary import SIZE_TOLERANCE, load, summarize
 from recollect.train.jobs import JOBS, job_of
 from recollect.train.progress import Progress
 from tiny import prose
@@ -147,7 +149,7 @@ def test_every_model_of_a_built_in_heat_has_the_parameters_of_the_others(name):
         data = heat.job.read(settings.data, None)
         resolved = heat.job.resolve(settings, data, heat.params)
         count = parameters(heat.job.build(resolved.model, heat.job.keep(data)))
-        assert abs(count / heat.params - 1) < fairness.SLACK, (climber.label, count)
+        assert abs(count / heat.params - 1) < SIZE_TOLERANCE, (climber.label, count)
         seen.add((settings.task.batch, settings.train.steps, data.fingerprint))
     assert len(seen) == 1
 
@@ -234,32 +236,6 @@ def mark(rows, name):
     return [row["entry"] for row in rows if name in row["unfair"]]
 
 
-def test_unfair_rows_are_marked_by_name():
-    def row(entry, params=100, entries=None, **fair):
-        own = {"data": "d", "tokenizer": "bytes", "batch": 8} | fair
-        return {"entry": entry, "params": params, "entries": entries, "fair": own, "unfair": []}
-
-    rows = [
-        row("a"),
-        row("b"),
-        row("c", params=126),
-        row("d", tokenizer="chars"),
-        row("e", batch=4, data="another"),
-        row("f", params=0, entries=900),
-        {"entry": "g", "error": "out of memory", "unfair": ["memory"]},
-    ]
-    heat = recall(params=100)
-    for _ in range(2):  # judged again nothing changes
-        fairness.judge(rows, heat)
-        assert [mark(rows, name) for name in ("size", "tokenizer", "batch", "data", "memory")] == [
-            ["c"],
-            ["d"],
-            ["e"],
-            ["e"],
-            ["g"],
-        ]
-
-
 def test_a_row_of_other_data_is_marked_when_a_race_goes_on(tmp_path):
     path, out = tmp_path / "a.txt", tmp_path / "out"
     raced([texts(path, "rnn", "gru")], out)
@@ -267,7 +243,7 @@ def test_a_row_of_other_data_is_marked_when_a_race_goes_on(tmp_path):
     path.write_text(prose(1300, seed=1))
     rows = raced([heat], out)
     assert mark(rows, "data") == ["mlp"]
-    assert "unfair" in tell.table(heat, rows)[0]
+    assert "unfair" in summarize(*load(out))[0].table()[0]
 
 
 # ----------------------------------------------------------------------------------------- stopped, failed, gone on
@@ -300,14 +276,6 @@ def test_a_race_that_nobody_finished_gives_way_to_one_on_other_terms(tmp_path):
     (tmp_path / search.FILE).write_text(json.dumps(kept))
     (row,) = raced([recall("rnn")], tmp_path)
     assert "error" not in row
-
-
-def test_what_validation_watches_is_told_as_what_it_is(tmp_path):
-    heat = Terms(search=0).of(HEATS["labels"])
-    assert heat.validation.label == "share right"
-    assert Terms(search=0, settings={"choose": "nats"}).of(HEATS["labels"]).validation.label == "nats per row"
-    row = {"baselines": {"majority": 0.25}, "data": "x"}
-    assert tell._of_guesses(heat, [row]) == ["Without a network, share right: majority 0.750."]
 
 
 @pytest.mark.parametrize("line", [b'{"heat": "recall"', b"5", b"[]", b'{"heat": "recall"}', b"\xff"])
@@ -366,7 +334,7 @@ def test_a_figure_that_is_no_number_is_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(Metric, "of", lambda self, row: float("nan"))
     (row,) = raced([recall("rnn")], tmp_path)
     assert row["error"] == "share recalled: expected a number at the end of training, found nan"
-    assert tell.table(recall("rnn"), [row])[1][0][2] == "failed"
+    assert summarize(*load(tmp_path))[0].table()[1][0][2] == "failed"
 
 
 def test_data_that_are_not_there_are_told_before_anything_runs(tmp_path):
@@ -431,25 +399,6 @@ def test_the_grid_is_one_for_all_and_evenly_spread():
     assert entries.grid(1) == [3e-3]
     assert entries.grid(3) == [1e-3, 3e-3, 1e-2]
     assert entries.grid(5) == [3e-4, 1e-3, 3e-3, 1e-2, 3e-2]
-
-
-def test_only_committed_rates_are_called_so():
-    heat = HEATS["recall"]
-    climber = heat.climbers()[0]
-    rate = rates.rate_of(heat, climber)
-    told = [tell.notes(heat, standing(climber.label, 0.5, settings={"train": {"lr": lr}})) for lr in (rate, 2 * rate)]
-    assert [any("are committed" in note for note in notes) for notes in told] == [True, False]
-
-
-def test_a_search_for_some_is_not_called_one_for_all():
-    heat = recall("rnn", "ar")
-    kept = standing("rnn", 0.5, settings={"train": {"lr": rates.rate_of(heat, heat.climbers()[0])}})
-    found = standing("ar", 0.4, search={"seconds": 3.0})
-    both = [note for note in tell.notes(heat, kept + found) if note.startswith("Learning rates")]
-    assert both[0] == "Learning rates of ar by a search; it took 3 s of training beside."
-    assert both[1].startswith("Learning rates of rnn are committed with the package: each of 0.0003")
-    (alone,) = [note for note in tell.notes(heat, found) if note.startswith("Learning rates")]
-    assert "the same rates for all" in alone
 
 
 def test_a_search_takes_the_best_of_its_rates_and_counts_its_cost(tmp_path):
@@ -547,74 +496,12 @@ def test_a_rung_that_sees_the_future_is_judged_by_how_it_writes(tmp_path):
     assert causal["metric"]["value"] == causal["step_by_step"]
     assert blind["all_at_once"] < causal["all_at_once"] - 0.1
     assert blind["step_by_step"] > causal["step_by_step"]
-    (note,) = [note for note in tell.notes(heat, [causal, blind]) if "in view" in note]
+    (note,) = [note for note in write_notes(heat, [causal, blind]) if "in view" in note]
     assert f"{blind['step_by_step']:.3f} one token at a time" in note
-    assert verdicts(tmp_path / "out")[heat.name].startswith("feed-forward, residual won")
+    assert summarize(*load(tmp_path / "out"))[0].in_words().startswith("feed-forward, residual won")
 
 
 # -------------------------------------------------------------------------------------------------- table and words
-
-
-def standing(label, *values, **more):
-    usual = {"model": label, "params": 10, "entries": None, "tokens": 2_000, "flops": 3e9, "seconds": 1.0}
-    usual |= {"state_bytes": 64, "unfair": [], "heat": "recall", "baselines": {}, "entry": label}
-    usual |= {"data": "some", "settings": {"train": {"lr": 1.0}}}
-    return [usual | more | {"seed": seed, "metric": {"value": value}} for seed, value in enumerate(values)]
-
-
-def test_the_table_stands_by_rank_with_the_range_of_seeds_and_failures_last():
-    broken = {"entry": "c", "heat": "recall", "error": "no", "unfair": []}
-    rows = [*standing("a", 0.2, 0.4), *standing("b", 0.9), broken]
-    columns, lines = tell.table(recall(), rows)
-    assert [line[:3] for line in lines] == [
-        ["1", "b", "90.0 %"],
-        ["2", "a", "30.0 % (20.0 % to 40.0 %)"],
-        ["–", "c", "failed"],
-    ]
-    assert columns[2] == "share recalled"
-    assert lines[0][3:] == ["10", "2.0 k", "3.0 G", "1.0", "64"]
-    assert all(len(line) == len(columns) for line in lines)
-
-
-def test_a_ladder_stands_rung_by_rung_with_what_each_bought():
-    rungs = tuple(Rung(name=name, model="rnn", change="") for name in ("low", "high"))
-    columns, lines = tell.table(recall(rungs=rungs), standing("high", 0.9) + standing("low", 0.25))
-    assert [line[:4] for line in lines] == [["2", "low", "25.0 %", "–"], ["1", "high", "90.0 %", "+65.0 points"]]
-    assert columns[1] == "rung"
-
-
-def test_a_rung_is_held_against_the_one_right_before_it_and_more_is_better():
-    rungs = tuple(Rung(name=name, model="rnn", change="") for name in ("a", "b", "c", "d"))
-    nats = Metric(name="nats", place=("metric", "value"), label="nats")
-    broken = {"entry": "c", "heat": "recall", "error": "no", "unfair": []}
-    rows = [*standing("a", 2.5), *standing("b", 2.0), broken, *standing("d", 1.0)]
-    _, lines = tell.table(recall(rungs=rungs, metric=nats), rows)
-    assert [line[1:4] for line in lines[:3]] == [["a", "2.500", "–"], ["b", "2.000", "+0.500"], ["d", "1.000", "–"]]
-
-
-def test_a_table_speaks_of_all_seeds():
-    first, second = standing("a", 0.2, 0.4)
-    second |= {"tokens": 6_000, "flops": 5e9, "unfair": ["batch"]}
-    columns, (line,) = tell.table(recall(), [first, second])
-    found = dict(zip(columns, line, strict=True))
-    assert (found["tokens"], found["FLOPs"], found["unfair"]) == ("4.0 k", "4.0 G", "batch")
-
-
-def test_equals_share_a_rank():
-    _, lines = tell.table(recall(), standing("a", 0.5) + standing("b", 0.5) + standing("c", 0.1))
-    assert [line[:2] for line in lines] == [["1", "a"], ["1", "b"], ["3", "c"]]
-
-
-def test_small_errors_are_not_rounded_to_nothing():
-    mse = HEATS["adding"].metric
-    assert [mse.shown(value) for value in (0.0, 5.3e-5, 0.167)] == ["0.000", "5.30e-05", "0.167"]
-
-
-def test_guesses_are_told_by_the_measure_of_the_heat():
-    rows = standing("rnn", 0.15, chance=0.078, baselines={"always 1": 1 / 6})
-    notes = " ".join(tell.notes(HEATS["adding"], rows))
-    assert "squared error: always 1 0.167" in notes
-    assert "chance" not in notes
 
 
 def test_what_nobody_can_get_below_is_no_guess(tmp_path):
@@ -623,15 +510,7 @@ def test_what_nobody_can_get_below_is_no_guess(tmp_path):
     (row,) = raced([heat], tmp_path, terms)
     assert row["floor"] == 0.25
     assert set(row["baselines"]) == {"mean", "biases"}
-    assert "Nobody can get below 0.250: that much is noise." in tell.notes(heat, [row])
-
-
-def test_it_says_where_counting_stands():
-    heat = recall(metric=Metric(name="nats", place=("metric", "value"), label="nats"))
-    counted = standing("ngram", 2.2, entries=5)
-    (note, *_) = tell.notes(heat, counted + standing("rnn", 2.0) + standing("gru", 2.5))
-    assert note == "ngram, which only counts, read 2.0 k tokens and is ahead of gru at this small budget."
-    assert "behind every network" in tell.notes(heat, counted + standing("rnn", 2.0))[0]
+    assert "Nobody can get below 0.250: that much is noise." in write_notes(heat, [row])
 
 
 # ------------------------------------------------------------------------------------------------------ every task

@@ -1,6 +1,7 @@
 """The race, and its page."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -40,15 +41,13 @@ def race(
     json: Json = False,
 ) -> None:
     """Every model of the lineage on the same task, on equal terms: a table, and a page that explains it."""
-    from pathlib import Path
-
     from .. import config as edge
     from ..layers import known
     from ..race import run as races
     from ..race.heat import Terms, chosen
     from ..race.heats import DEFAULT, HEATS
     from ..race.ladders import LADDERS
-    from ..race.work import cores
+    from ..race.processes import cores
     from ..report.pages import race as page
     from ..train.progress import Progress
 
@@ -89,9 +88,7 @@ def race(
         print_json(rows)
         _refuse_nothing(rows)
         return
-    won = page.verdicts(place)
-    for heat in heats:
-        _tell(terms.of(heat), [row for row in rows if row["heat"] == heat.name], equal, won[heat.name])
+    _print_summary(place)
     print(f"every figure: {place / 'results.jsonl'}   the page: {report}")
     _refuse_nothing(rows)
 
@@ -103,25 +100,21 @@ def _refuse_nothing(rows: list[dict[str, Any]]) -> None:
         raise ValueError(f"race: expected an entry that finishes, found that all {len(rows)} failed; {errors[0]}")
 
 
-def _tell(heat: Any, rows: list[dict[str, Any]], equal: str, won: str) -> None:
-    from ..race import tell
+def _print_summary(folder: Path) -> None:
+    from ..race.summary import load, summarize
     from ..report.table import render
 
-    columns, lines = tell.table(heat, rows)
-    size = f", about {heat.params:,} parameters each" if heat.params else ""
-    ends = f"{heat.steps:,} steps" if equal == "params" else f"equal {equal}"
-    print(render(f"{heat.title} ({ends}{size})", columns, lines), end="")
-    print(won)
-    for note in tell.notes(heat, rows):
-        print(f"  {note}")
-    print()
+    for heat in summarize(*load(folder)):
+        print(render(heat.heading(), *heat.table()), end="")
+        print(heat.in_words())
+        for note in heat.notes:
+            print(f"  {note}")
+        print()
 
 
 @app.command(epilog="Example: [bold]recollect report races/text[/bold]")
 def report(folder: Annotated[str, typer.Argument(help="The folder of a race.")]) -> None:
     """Make the page of a race anew from its rows."""
-    from pathlib import Path
-
     from ..report.pages import race as page
 
     if not (Path(folder) / "results.jsonl").is_file():

@@ -16,7 +16,7 @@ from ..train.folder import RunError, RunFolder
 from ..train.job import Run
 from ..train.loop import Interrupted
 from . import look
-from .heat import Climber, Heat, Terms, accepted
+from .heat import Entrant, Heat, Terms, accepted
 
 LOOKS = 10  # evaluations on the way
 SHOWN = 40  # of them, at most, in a row
@@ -29,7 +29,7 @@ class Entry:
 
     heat: Heat
     terms: Terms
-    climber: Climber
+    entrant: Entrant
     seed: int
     folder: Path
     lr: float | None = None
@@ -38,21 +38,21 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        return self.heat.name, self.climber.label, self.seed
+        return self.heat.name, self.entrant.label, self.seed
 
     @property
     def steps(self) -> int:
         return max(1, round(self.heat.steps * self.share))
 
 
-def folder_of(out: Path, heat: Heat, climber: Climber, seed: int) -> Path:
-    slug = sub(r"[^a-z0-9]+", "-", climber.label.lower()).strip("-")
-    place = f"{[c.label for c in heat.climbers()].index(climber.label) + 1}-" if heat.rungs else ""
+def folder_of(out: Path, heat: Heat, entrant: Entrant, seed: int) -> Path:
+    slug = sub(r"[^a-z0-9]+", "-", entrant.label.lower()).strip("-")
+    place = f"{[c.label for c in heat.entrants()].index(entrant.label) + 1}-" if heat.rungs else ""
     return out / "runs" / f"{heat.name}-{place}{slug}-{seed}"
 
 
 def configure(entry: Entry) -> Run:
-    """The run of an entry: the heat's settings, the climber's own, and the budget."""
+    """The run of an entry: the heat's settings, the entrant's own, and the budget."""
     heat = entry.heat
     every = max(1, entry.steps // LOOKS)
     texts = {
@@ -65,8 +65,8 @@ def configure(entry: Entry) -> Run:
     texts |= _budget(entry)
     if entry.lr is not None:
         texts["lr"] = f"{entry.lr:g}"
-    texts |= accepted(heat, entry.climber.model, {**heat.settings, **entry.climber.settings})
-    return heat.job.configure(texts, model=entry.climber.model, **heat.data)
+    texts |= accepted(heat, entry.entrant.model, {**heat.settings, **entry.entrant.settings})
+    return heat.job.configure(texts, model=entry.entrant.model, **heat.data)
 
 
 def _budget(entry: Entry) -> dict[str, str]:
@@ -82,10 +82,10 @@ def train(entry: Entry) -> dict[str, Any]:
     heat, terms, job = entry.heat, entry.terms, entry.heat.job
     shutil.rmtree(entry.folder, ignore_errors=True)
     run = configure(entry)
-    if entry.climber.model in job.counted and terms.equal == "params":
+    if entry.entrant.model in job.counted and terms.equal == "params":
         seen = entry.steps * run.task.batch * getattr(run.task, "context", 1)
         run = replace(run, train=replace(run.train, tokens=float(seen)))  # as many as the others read
-    sized = entry.climber.model not in job.unsized
+    sized = entry.entrant.model not in job.unsized
     params = heat.params if sized else None
     return job.train(run, str(entry.folder), device=terms.device, data_dir=terms.data_dir, params=params)
 
@@ -148,12 +148,12 @@ def told(error: Exception) -> str:
 def failed(entry: Entry, error: str) -> dict[str, Any]:
     """The row of an entry that has none."""
     short = any(words in error for words in ("out of memory", "allocate memory", "MemoryError"))
-    own = {"schema": SCHEMA, "task": entry.heat.task, "model": entry.climber.model, "seed": entry.seed}
+    own = {"schema": SCHEMA, "task": entry.heat.task, "model": entry.entrant.model, "seed": entry.seed}
     return own | _named(entry) | {"error": error, "unfair": ["memory"] if short else []}
 
 
 def _named(entry: Entry) -> dict[str, Any]:
-    return {"heat": entry.heat.name, "rung": entry.climber.rung, "entry": entry.climber.label}
+    return {"heat": entry.heat.name, "rung": entry.entrant.rung, "entry": entry.entrant.label}
 
 
 def _as_shown(heat: Heat, value: float) -> float:

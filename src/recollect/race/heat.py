@@ -4,10 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from .. import tasks
 from ..core.heat import Heat
 from ..core.settings import SettingError
+from ..core.task import Task
+from ..train import run as runs
 from ..train.settings import Settings
 
+Kind = type[Task[Any, Any]]
 EQUALS = ("params", "tokens", "flops", "seconds")
 
 
@@ -52,7 +56,8 @@ class Terms:
             changes["validation"] = heat.chosen[choice]
         if heat.elsewhere is not None and self.data.get("data"):
             changes["metric"] = heat.elsewhere
-        changes["settings"] = {**heat.settings, **_fitting(heat, self.settings)}
+        _check_settings(heat, self.settings)
+        changes["settings"] = {**heat.settings, **self.settings}
         return replace(heat, data={**heat.data, **self.data}, **changes)
 
     def to_json(self, heat: Heat) -> dict[str, Any]:
@@ -70,17 +75,23 @@ class Terms:
         }
 
 
+def task_of(heat: Heat) -> Kind:
+    """The task that a heat trains."""
+    return tasks.find(heat.task)
+
+
 def batch_of(heat: Heat) -> int | None:
     """Rows (of translation: tokens) of a batch."""
-    own = {**heat.job.usual, **heat.settings}.get("batch")
-    return int(own) if own is not None else getattr(heat.job.task_config(), "batch", None)
+    task = task_of(heat)
+    own = {**task.usual, **heat.settings}.get("batch")
+    return int(own) if own is not None else getattr(task.task_config(), "batch", None)
 
 
 def setting_names(heat: Heat, model: str) -> set[str]:
     """Every setting that this model has in this task."""
-    job = heat.job
-    homes = [Settings, job.task_config, job.data_config, *job.homes(model).values()]
-    return {f.name for home in homes for f in fields(home)} - set(job.idle(model))
+    task = task_of(heat)
+    homes = [Settings, task.task_config, task.data_config, *task.model_settings(model).values()]
+    return {f.name for home in homes for f in fields(home)} - set(task.unused_settings(model))
 
 
 def accepted(heat: Heat, model: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -89,15 +100,15 @@ def accepted(heat: Heat, model: str, settings: Mapping[str, str]) -> dict[str, s
     return {name: value for name, value in settings.items() if name in names}
 
 
-def _fitting(heat: Heat, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Settings that at least one entrant has; the job tells of others in its own words."""
+def _check_settings(heat: Heat, settings: Mapping[str, str]) -> None:
+    """Refuse a setting that no entrant has, as a training of the last one would."""
     entrants = {entrant.model for entrant in heat.entrants()}
     everywhere = set().union(*(setting_names(heat, model) for model in entrants))
     if any(name not in everywhere for name in settings):
-        heat.job.configure(settings, model=heat.entrants()[-1].model)
-    return settings
+        runs.configure(task_of(heat), settings, model=heat.entrants()[-1].model)
 
 
-def chosen(heat: Heat, models: Sequence[str]) -> Heat:
+def with_models(heat: Heat, models: Sequence[str]) -> Heat:
     """The heat with these models alone, each once."""
-    return replace(heat, models=tuple(dict.fromkeys(heat.job.takes(model) for model in models)))
+    task = task_of(heat)
+    return replace(heat, models=tuple(dict.fromkeys(task.check_model(model) for model in models)))

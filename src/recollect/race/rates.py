@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from .heat import Climber, Heat
+from .heat import Entrant, Heat
 
 
 @cache
@@ -13,7 +13,7 @@ def committed() -> dict[str, Any]:
     return json.loads((files("recollect.race") / "rates.json").read_text(encoding="utf-8"))
 
 
-def rate_of(heat: Heat, climber: Climber) -> float | None:
+def rate_of(heat: Heat, entrant: Entrant) -> float | None:
     """The committed rate of an entrant: the heat's own, else that of its model in the task's own heat.
 
     None on data of the user's own, which nobody has searched.
@@ -22,7 +22,7 @@ def rate_of(heat: Heat, climber: Climber) -> float | None:
         return None
     own = committed().get(heat.name, {}).get("rates", {})
     same = committed().get(heat.task, {}).get("rates", {})
-    return own.get(climber.label, same.get(climber.model))
+    return own.get(entrant.label, same.get(entrant.model))
 
 
 def how(heat: Heat) -> str:

@@ -17,10 +17,12 @@ from typing import Any
 from ..core.files import write_aside
 from ..train.folder import RunFolder
 from ..train.progress import Progress, span
-from . import fairness, search, tell
+from . import search
 from .entry import Entry, configure, failed, folder_of, race
 from .heat import Heat, Terms
-from .work import Died, Task, together
+from .notes import write_notes, write_progress
+from .processes import Died, Task, together
+from .summary import mark_unfair
 
 SCHEMA = 1
 WORTH_TELLING = 0.02  # of a race: from less, the time that is left cannot be told
@@ -52,10 +54,10 @@ def run(
     rows = {key_of(row): row for row in _before(out, about)}
     _write_json(out / "race.json", about)
     entries = [
-        Entry(heat=heat, terms=terms, climber=climber, seed=seed, folder=folder_of(out, heat, climber, seed))
+        Entry(heat=heat, terms=terms, entrant=entrant, seed=seed, folder=folder_of(out, heat, entrant, seed))
         for heat in heats
-        for climber in heat.climbers()
-        for seed in range(1 if climber.model in heat.job.counted else terms.seeds)
+        for entrant in heat.entrants()
+        for seed in range(1 if entrant.model in heat.job.counted else terms.seeds)
     ]
     missing = [entry for entry in entries if "error" in rows.get(entry.key, {"error": ""})]
     _look_at_data(missing, progress)
@@ -68,10 +70,10 @@ def run(
             rows[entry.key] = row | {"command": command}
             _write_rows(out, entries, rows)
     for heat in heats:
-        fairness.judge([row for row in rows.values() if row["heat"] == heat.name], heat)
+        mark_unfair([row for row in rows.values() if row["heat"] == heat.name], heat.params)
     ordered = _write_rows(out, entries, rows)
     about["heats"] = [
-        describe(heat, terms) | {"notes": tell.notes(heat, [r for r in rows.values() if r["heat"] == heat.name])}
+        describe(heat, terms) | {"notes": write_notes(heat, [row for row in ordered if row["heat"] == heat.name])}
         for heat in heats
     ]
     _write_json(out / "race.json", about)
@@ -118,7 +120,7 @@ def _raced(entries: Sequence[Entry], jobs: int, progress: Progress) -> Iterator[
     def tick(running: Sequence[Task]) -> None:
         if progress.due() and running:
             ahead = [_ahead(entries[task.number]) for task in running]
-            names = [entries[task.number].climber.label for task in running]
+            names = [entries[task.number].entrant.label for task in running]
             fields = {name: words for name, (_, words) in zip(names, ahead, strict=True)}
             share = (done + sum(part for part, _ in ahead)) / len(entries)
             share = share if share >= WORTH_TELLING else 0.0
@@ -131,7 +133,7 @@ def _raced(entries: Sequence[Entry], jobs: int, progress: Progress) -> Iterator[
         done += 1
         row = failed(entry, row.reason) if isinstance(row, Died) else row
         took = span(time.monotonic() - began)
-        progress.say(f"[{done}/{len(entries)}] {took}  {tell.one(entry.heat, row)}")
+        progress.say(f"[{done}/{len(entries)}] {took}  {write_progress(entry.heat, row)}")
         yield entry, row
 
 

@@ -16,7 +16,7 @@ from ..train.progress import Progress
 from . import rates
 from .entry import Entry, folder_of, grid, nothing, try_rate
 from .heat import Terms
-from .work import Died, Task, cores, together
+from .processes import Died, Task, cores, together
 
 USUAL = 3  # rates that are tried where none is committed
 APART = 1000  # the seed of committed searches: no race is scored on it
@@ -34,8 +34,8 @@ def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progr
     for entry in entries:
         key = entry.key[:2]
         terms = entry.terms
-        committed = None if terms.search else rates.rate_of(entry.heat, entry.climber)
-        given = terms.search == 0 or "lr" in terms.settings or entry.climber.model in entry.heat.job.counted
+        committed = None if terms.search else rates.rate_of(entry.heat, entry.entrant)
+        given = terms.search == 0 or "lr" in terms.settings or entry.entrant.model in entry.heat.job.counted
         if given or committed is not None:
             found[key] = {"lr": committed}
         else:
@@ -73,7 +73,7 @@ def search(
         if isinstance(answer, Died):
             answer = nothing(trial) | {"error": answer.reason}
         value = "failed" if answer["value"] is None else f"{answer['value']:.4f}"
-        progress.say(f"[{done}/{len(trials)}] {trial.heat.name}: {trial.climber.label} at {trial.lr:g}: {value}")
+        progress.say(f"[{done}/{len(trials)}] {trial.heat.name}: {trial.entrant.label} at {trial.lr:g}: {value}")
         name = "/".join(trial.key[:2])
         tried.setdefault(name, []).append(answer)
         if len(tried[name]) == count:
@@ -108,9 +108,9 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
         with TemporaryDirectory() as scratch:
             out = Path(scratch)
             entries = [
-                Entry(heat=heat, terms=terms, climber=climber, seed=APART, folder=folder_of(out, heat, climber, APART))
-                for climber in heat.climbers()
-                if climber.model not in heat.job.counted
+                Entry(heat=heat, terms=terms, entrant=entrant, seed=APART, folder=folder_of(out, heat, entrant, APART))
+                for entrant in heat.entrants()
+                if entrant.model not in heat.job.counted
             ]
             found = dict(search(entries, out, count, share, jobs=jobs, progress=Progress()))
         content = json.loads(place.read_text(encoding="utf-8"))
@@ -119,9 +119,9 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
         content[name] = {
             "how": f"each of {', '.join(f'{rate:g}' for rate in grid(count))} for {steps:.0f} steps at {of}, "
             f"seed {APART}; the lowest on validation, by the figure that chooses checkpoints, and of equals the sooner",
-            "rates": {entry.climber.label: found["/".join(entry.key[:2])]["lr"] for entry in entries},
+            "rates": {entry.entrant.label: found["/".join(entry.key[:2])]["lr"] for entry in entries},
             "tried": {
-                entry.climber.label: {
+                entry.entrant.label: {
                     f"{answer['rate']:g}": answer["value"] for answer in found["/".join(entry.key[:2])]["tried"]
                 }
                 for entry in entries

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import numbers
+from ...core import numbers
 from .colour import Keys
 from .points import Point, Read, Series, read, told
 from .scale import Scale, apart, roomy, span

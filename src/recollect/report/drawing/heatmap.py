@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from . import numbers
+from ...core import numbers
 from .svg import fitted, picture, tag, width, words
 
 HUE = (46, 120, 200)  # reads on light and on dark paper

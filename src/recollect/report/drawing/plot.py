@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from . import figure, numbers
+from ...core import numbers
+from . import figure
 from .colour import INKS, SERIES
 from .points import Read, read
 

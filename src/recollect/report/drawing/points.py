@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from . import numbers
+from ...core import numbers
 
 
 class Point(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import numbers
+from ...core import numbers
 from .colour import Keys
 from .points import read, told
 from .scale import Scale, roomy, span

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import numbers
+from ...core import numbers
 
 NICE = (1, 2, 2.5, 5, 10)
 

@@ -1,275 +1,195 @@
-"""One heat of a race as sections of a page: what was asked, who won, and what can be seen of why."""
+"""What the page shows of one heat, as plain data for heat.html."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from ..drawing import numbers
+from ...core import numbers
+from ...race.summary import MEANINGS, Standing, Summary
 from ..drawing.colour import Keys
-from ..drawing.svg import escape, tag
-from . import explain, page, samples, standing, views
-from .metric import Metric
-from .page import Once, figure, say, section
-from .verdict import Write, listed, verdict
+from . import charts
+from .page import anchor, describe_machine
+
+SOURCES = 4  # of answers, that are shown
 
 
-class Heat:
-    """A heat with its rows, ready to be told."""
+def describe(heat: Summary) -> dict[str, Any]:
+    """Everything that the templates show of a heat."""
+    near, far = split_baselines(heat)
+    return {
+        "id": anchor("heat", heat.name),
+        "title": heat.title,
+        "question": heat.heat.get("question"),
+        "metric": heat.metric,
+        "meaning": MEANINGS.get(heat.metric.name),
+        "terms": heat.terms_in_words(),
+        "verdict": heat.verdict(),
+        "baselines": heat.compare_to_baselines(),
+        "seeds": count_seeds(heat),
+        "several_seeds": any(len(standing.rows) > 1 for standing in heat.ranked),
+        "ranking": rank_entries(heat),
+        "notes": heat.notes,
+        "rungs": heat.rungs,
+        "ladder": compare_rungs(heat),
+        "dots": charts.draw_results(heat, near),
+        "beyond": ", ".join(f"{name} {heat.metric.write(value)}" for name, value in far),
+        "bands": charts.explain_bands(heat),
+        "worth_of_state": charts.draw_worth_of_state(heat),
+        "seen_and_written": charts.draw_seen_and_written(heat),
+        "learning": charts.draw_learning(heat),
+        "positions": charts.draw_positions(heat),
+        "costs": charts.draw_costs(heat),
+        "has_source": heat.heat.get("task") == "translation",
+        "gradients": charts.draw_gradients(heat),
+        "texts": list_texts(heat.ranked),
+        "answers": list_answers(heat.ranked),
+        "facts": list_facts(heat),
+        "runs": list_runs(heat),
+    }
 
-    def __init__(self, heat: dict[str, Any], rows: Sequence[dict[str, Any]], keys: Keys, once: Once) -> None:
-        self.heat, self.keys, self.once = heat, keys, once
-        self.name, self.title = str(heat["name"]), str(heat.get("title") or heat["name"])
-        self.id = page.anchor("heat", self.name)
-        self.metric = Metric(heat.get("metric") or {})
-        self.entries = standing.entries(heat, rows)
-        self.ranked = standing.ranked(self.entries, self.metric.better)
-        self.baselines = standing.baselines(self.entries, self.metric, heat.get("learning"))
-        self.metric.fit(value for entry in self.ranked for value in entry.values)
-        self._share_looks()
 
-    def _share_looks(self) -> None:
-        """A rung looks like its model elsewhere on the page, unless several rungs are of one model."""
-        models = [entry.model for entry in self.entries]
-        if len(set(models)) < len(models):
-            models = [entry.name for entry in self.entries]
-        self.keys.together(models)
-        for entry, model in zip(self.entries, models, strict=True):
-            self.keys.alike(entry.name, model)
+def share_colours(heat: Summary, keys: Keys) -> None:
+    """A rung looks like its model elsewhere on the page, unless several rungs are of one model."""
+    models = [standing.model for standing in heat.standings]
+    if len(set(models)) < len(models):
+        models = [standing.name for standing in heat.standings]
+    keys.together(models)
+    for standing, model in zip(heat.standings, models, strict=True):
+        keys.alike(standing.name, model)
 
-    # In words
 
-    def seeds(self) -> str:
-        """How many seeds there are: "one seed", "3 seeds", "2 to 3 seeds"."""
-        found = sorted({len(entry.rows) for entry in self.ranked})
-        if found == [1]:
-            return "one seed"
-        return f"{found[0]} seeds" if len(found) == 1 else f"{found[0]} to {found[-1]} seeds"
+def count_seeds(heat: Summary) -> str:
+    """ "one seed", "3 seeds" or "2 to 3 seeds"; of no results nothing."""
+    found = sorted({len(standing.rows) for standing in heat.ranked})
+    if not found or found == [1]:
+        return "one seed" if found else ""
+    return f"{found[0]} seeds" if len(found) == 1 else f"{found[0]} to {found[-1]} seeds"
 
-    def answer(self) -> str:
-        """Who won, by how much, and whether that is more than luck; HTML."""
-        return verdict(self.ranked, self.metric, text=escape, name=_stressed)
 
-    def told(self) -> str:
-        """The same in plain words, for a terminal."""
-        said = f"{verdict(self.ranked, self.metric)} {self.guesses(text=str, name=str)}"
-        return said.strip().replace(numbers.BLANK, " ")
+def split_baselines(heat: Summary) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+    """The baselines near the results, and those so far off that results would crowd beside them.
 
-    def guesses(self, *, text: Write = escape, name: Write | None = None) -> str:
-        """How the models stand against the best guess without a network; HTML, unless written otherwise."""
-        if not self.baselines or not self.ranked:
-            return ""
-        sign = self.metric.sign
-        guess, value = max(self.baselines, key=lambda item: sign * item[1])
-        behind = [entry for entry in self.ranked if sign * entry.mean <= sign * value]
-        said = f"The best guess without a network, {text(guess)}, gets {self.metric.value(value)}"
-        if not behind:
-            return said + "; every model does better than that."
-        if len(behind) == len(self.ranked):
-            return said + "; no model does better than that."
-        plural = "does" if len(behind) == 1 else "do"
-        names = listed([(name or _stressed)(entry.name) for entry in behind])
-        return said + f"; {names} {plural} no better than that."
+    All shares are near: their axis has two ends. So is what is a tenth of a result away.
+    """
+    values = [value for standing in heat.ranked for value in standing.values]
+    if not values or heat.metric.unit == "share":
+        return heat.baselines, []
+    low, high = min(values), max(values)
+    reach = max(high - low, 0.1 * max(abs(low), abs(high)))
+    near = [(name, value) for name, value in heat.baselines if low - reach <= value <= high + reach]
+    return near, [guess for guess in heat.baselines if guess not in near]
 
-    # Sections
 
-    def sections(self) -> str:
-        parts = [
-            self.asked(),
-            self.won(),
-            self.ladder(),
-            views.learning(self),
-            views.positions(self),
-            views.costs(self),
-            samples.section(self.ranked),
-            views.gradients(self),
-        ]
-        return section(self.title, *parts, id_=self.id)
-
-    def asked(self) -> str:
-        better = "more is better" if self.metric.better == "higher" else "less is better"
-        meaning = explain.METRICS.get(self.metric.name)
-        measured = f"Measured is {escape(self.metric.label)} ({better})" + (f": {meaning}." if meaning else ".")
-        return section(
-            "What was asked",
-            say(page.prose(self.heat.get("question"))),
-            say(measured),
-            page.pairs((escape(name), text) for name, text in self._terms()),
-            level=3,
-        )
-
-    def _terms(self) -> list[tuple[str, str]]:
-        terms = self.heat.get("terms") or {}
-        order = [key for key in explain.TERMS if key in terms]
-        found = []
-        for key in [*order, *(key for key in terms if key not in order)]:
-            value = terms[key]
-            if key == "budget" and terms.get("equal") == "params":
-                continue  # it is the steps
-            if value is None or value in ({}, [], ""):
-                continue
-            if key == "equal":
-                sized = value != "params" or terms.get("params") is not None
-                text = explain.EQUAL.get(str(value), str(value)) if sized else explain.STEPS
-            elif key == "params":
-                text = f"about {numbers.brief(value)} each. {self.once(explain.PARAMETERS)}"
-            elif isinstance(value, bool):
-                text = "yes" if value else "no"
-            elif numbers.known(value):
-                text = numbers.brief(value)
-            else:
-                text = escape(_listed(value))
-            found.append((explain.TERMS.get(key, key.replace("_", " ")), text))
-        return found
-
-    def won(self) -> str:
-        if not self.ranked:
-            return section("Who won", say(self.answer(), class_="answer"), self._notes(), level=3)
-        spread = explain.RANGE if any(len(entry.rows) > 1 for entry in self.ranked) else ""
-        meanings = (explain.BEST, explain.SEED, spread, explain.TOKEN, explain.FLOP, explain.STATE)
-        return section(
-            "Who won",
-            say(self.answer(), class_="answer"),
-            say(self.guesses()),
-            figure(self.dots(), self.keys, self._dots_note()),
-            self.table(),
-            say(*(self.once(meaning) for meaning in meanings), class_="note"),
-            say(explain.UNFAIR, class_="note") if any(entry.unfair for entry in self.ranked) else "",
-            self._notes(),
-            level=3,
-        )
-
-    def _notes(self) -> str:
-        notes = [tag("li", page.prose(note)) for note in self.heat.get("notes") or []]
-        return tag("ul", *notes, class_="note") if notes else ""
-
-    def dots(self) -> dict[str, Any]:
-        """The main picture: a dot and a range for each, with the guesses without a network as lines across."""
-        found = self.entries if self.heat.get("rungs") else [*self.ranked, *(e for e in self.entries if not e.rows)]
-        lines = [
+def rank_entries(heat: Summary) -> list[dict[str, Any]]:
+    """The cells of the ranking."""
+    found = []
+    for standing, place in zip(heat.ranked, heat.places(), strict=True):
+        counts, params = standing.average("entries"), numbers.count(standing.average("params"))
+        several = len(standing.rows) > 1
+        found.append(
             {
-                "name": entry.name,
-                "x": [entry.name],
-                "y": [self.metric.factor * entry.mean if entry.rows else None],
-                "low": [self.metric.factor * min(entry.values)] if entry.rows else None,
-                "high": [self.metric.factor * max(entry.values)] if entry.rows else None,
-                "seeds": [self.metric.factor * value for value in entry.values],
-                "said": self.metric.value(entry.mean) if entry.rows else "no result",
+                "place": place,
+                "name": standing.name,
+                "model": standing.model,
+                "unfair": standing.unfair,
+                "value": heat.metric.write(standing.mean),
+                "range": heat.metric.write_range(min(standing.values), max(standing.values)) if several else "one seed",
+                "costs": [
+                    f"{numbers.count(counts)} counts" if counts else params,
+                    numbers.count(standing.average("tokens")),
+                    numbers.flops(standing.average("flops")),
+                    numbers.duration(standing.average("seconds")),
+                    numbers.size(standing.average("state_bytes")),
+                ],
             }
-            for entry in found
-        ]
-        arrow = "more is better →" if self.metric.better == "higher" else "← less is better"
-        title = (
-            f"{self.metric.label[:1].upper()}{self.metric.label[1:]} by {'rung' if self.heat.get('rungs') else 'model'}"
         )
-        return {
-            "title": title,
-            "x": f"{self.metric.axis} ({arrow})",
-            "y": "",
-            "kind": "dots",
-            "lines": lines,
-            "levels": [(name, self.metric.factor * value) for name, value in self.guesses_near()[0]],
-        }
-
-    def guesses_near(self) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-        """The guesses that stand near the results, and those so far off that results would crowd beside them.
-
-        All shares are near: their axis has two ends. So is what is a tenth of a result away.
-        """
-        values = [value for entry in self.ranked for value in entry.values]
-        if not values or self.metric.unit == "%":
-            return self.baselines, []
-        low, high = min(values), max(values)
-        reach = max(high - low, 0.1 * max(abs(low), abs(high)))
-        near = [(name, value) for name, value in self.baselines if low - reach <= value <= high + reach]
-        return near, [guess for guess in self.baselines if guess not in near]
-
-    def _dots_note(self) -> str:
-        if self.seeds() == "one seed":
-            what = "Mark: the result of the one seed."
-        else:
-            what = f"Large mark: mean over {self.seeds()}; small dots: each seed; line: from least to greatest."
-        near, far = self.guesses_near()
-        said = self.once(explain.BASELINE) if near else ""
-        if far:
-            beyond = ", ".join(f"{escape(name)} {self.metric.value(value)}" for name, value in far)
-            said += f" Without a network, and beyond this picture: {beyond}."
-        return f"{what} {said}"
-
-    def table(self) -> str:
-        spread = any(len(entry.rows) > 1 for entry in self.ranked)
-        columns = [
-            "place",
-            "rung" if self.heat.get("rungs") else "model",
-            self.metric.label,
-            *(["range over seeds"] if spread else []),
-            "parameters",
-            "tokens learned from",
-        ]
-        columns += ["work", "time", "state"]
-        rows = []
-        means = [entry.mean for entry in self.ranked]
-        for entry in self.ranked:
-            low, high = min(entry.values), max(entry.values)
-            dagger = tag("sup", page.link("†", "unequal")) if entry.unfair else ""
-            reach = self.metric.range(low, high) if len(entry.rows) > 1 else "one seed"
-            counted = entry.average("entries")
-            size = numbers.count(entry.average("params"))
-            rows.append(
-                [
-                    str(1 + means.index(entry.mean)),  # equals share a place
-                    page.link(entry.name, page.anchor("card", entry.model)) + dagger,
-                    f"<strong>{self.metric.value(entry.mean)}</strong>",
-                    *([reach] if spread else []),
-                    f"{numbers.count(counted)} counts" if counted else size,
-                    numbers.count(entry.average("tokens")),
-                    numbers.flops(entry.average("flops")),
-                    numbers.duration(entry.average("seconds")),
-                    numbers.size(entry.average("state_bytes")),
-                ]
-            )
-        right = [i for i in range(len(columns)) if i != 1]
-        return page.table(columns, rows, label=f"{self.title}: ranking", right=right)
-
-    def ladder(self) -> str:
-        rungs = self.heat.get("rungs") or []
-        if not rungs:
-            return ""
-        by_name = {entry.name: entry for entry in self.entries}
-        rows, before = [], None
-        for rung in rungs:
-            entry = by_name.get(str(rung["name"]))
-            done = entry is not None and bool(entry.rows)
-            found = standing.gain(before, entry, self.metric.better) if before and entry else None
-            cells = ["", "", ""]
-            if found is not None:
-                ends = self.metric.steps(found.low, found.high)
-                cells = [
-                    self.metric.step(found.mean, sign=True),
-                    ends if found.seeds > 1 else numbers.MISSING,
-                    found.verdict,
-                ]
-            elif before is not None:
-                cells[2] = "no result" if not done else "the rung before has no result"
-            value = self.metric.value(entry.mean) if done and entry else numbers.MISSING
-            rows.append([escape(rung["name"]), escape(rung.get("change") or ""), value, *cells])
-            before = entry
-        columns = ["rung", "what changed", self.metric.label, "bought", "range over seeds", "told by the seeds"]
-        return section(
-            "What each change bought",
-            say(self.once(explain.RUNG), "“Bought” is counted so that more is better, seed by seed."),
-            page.table(
-                columns, rows, label=f"{self.title}: rung by rung", right=(2, 3, 4), class_="ladder", stacked=True
-            ),
-            views.against_state(self),
-            views.written(self),
-            level=3,
-        )
+    return found
 
 
-def _stressed(name: str) -> str:
-    return f"<strong>{escape(name)}</strong>"
+def compare_rungs(heat: Summary) -> list[list[str]]:
+    """For each rung: name, change, value, gain, range of the gain, and whether seeds agree on it."""
+    metric, gains = heat.metric, heat.gains()
+    by_name = {standing.name: standing for standing in heat.standings}
+    found, before = [], None
+    for rung in heat.rungs:
+        standing = by_name.get(str(rung["name"]))
+        done = standing is not None and bool(standing.rows)
+        cells = ["", "", ""]
+        if gain := gains[str(rung["name"])]:
+            ends = metric.write_differences(gain.low, gain.high) if gain.seeds > 1 else numbers.MISSING
+            cells = [metric.write_difference(gain.mean, sign=True), ends, gain.verdict]
+        elif before is not None:
+            cells[2] = "the rung before has no result" if done else "no result"
+        value = metric.write(standing.mean) if standing is not None and done else numbers.MISSING
+        found.append([str(rung["name"]), str(rung.get("change") or ""), value, *cells])
+        before = standing
+    return found
 
 
-def _listed(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} = {_listed(one)}" for key, one in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def list_texts(standings: Sequence[Standing]) -> list[tuple[str, str, str]]:
+    """Model, prompt and continuation, of the models that wrote a text."""
+    found = []
+    for standing in standings:
+        sample = _sample(standing)
+        if isinstance(sample, dict):
+            prompt = str(sample.get("prompt") or "")
+            found.append((standing.name, prompt, str(sample.get("text") or "").removeprefix(prompt)))
+    return found
+
+
+def list_answers(standings: Sequence[Standing]) -> list[dict[str, Any]]:
+    """By source, so that the models stand beneath each other; each with its answer and whether that is right."""
+    asked: dict[tuple[str, str], list[tuple[str, str, bool]]] = {}
+    for standing in standings:
+        sample = _sample(standing)
+        for one in sample if isinstance(sample, list) else []:
+            source, reference = str(one.get("source") or ""), str(one.get("reference") or "")
+            output = str(one.get("output") or "")
+            answer = (standing.name, output, one.get("right", output == reference))
+            asked.setdefault((source, reference), []).append(answer)
+    return [
+        {"source": source, "reference": reference, "outputs": outputs}
+        for (source, reference), outputs in list(asked.items())[:SOURCES]
+    ]
+
+
+def _sample(standing: Standing) -> Any:
+    """Of the first seed that has one."""
+    return next((row["sample"] for row in standing.rows if row.get("sample")), None)
+
+
+def list_facts(heat: Summary) -> list[tuple[str, list[str]]]:
+    """How the rows were made: each fact with the values that occur."""
+    rows = [row for standing in heat.standings for row in (*standing.rows, *standing.failed)]
+    search = [row["search"] for row in rows if isinstance(row.get("search"), dict)]
+    found = {
+        "rule": [(row.get("metric") or {}).get("rule") for row in rows],
+        "data": [", ".join(str(row[key]) for key in ("data", "split") if row.get(key)) for row in rows],
+        "code": [row.get("commit") for row in rows],
+        "machine": [describe_machine(row.get("machine")) for row in rows],
+        "search": ["; ".join(f"{key} {value}" for key, value in one.items()) for one in search],
+    }
+    return [(name, list(dict.fromkeys(str(text) for text in texts if text))) for name, texts in found.items()]
+
+
+def list_runs(heat: Summary) -> list[tuple[str, list[Any], str]]:
+    """Every row: its entry, its numbers, and its run folder."""
+    return [
+        (standing.name, _run_cells(row), str(row.get("run") or row.get("command") or numbers.MISSING))
+        for standing in heat.standings
+        for row in (*standing.rows, *standing.failed)
+    ]
+
+
+def _run_cells(row: dict[str, Any]) -> list[Any]:
+    value = (row.get("metric") or {}).get("value")
+    rate = ((row.get("settings") or {}).get("train") or {}).get("lr")
+    exact = [row.get(key) for key in ("params", "tokens")]
+    return [
+        row.get("seed", numbers.MISSING),
+        f"{value:.6g}" if numbers.known(value) else "failed",
+        f"{rate:g}" if numbers.known(rate) else numbers.MISSING,
+        *(f"{number:,.0f}" if numbers.known(number) else numbers.MISSING for number in exact),
+        numbers.flops(row.get("flops")),
+        f"{row['seconds']:,.1f}" if numbers.known(row.get("seconds")) else numbers.MISSING,
+        numbers.size(row.get("peak_bytes")),
+    ]

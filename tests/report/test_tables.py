@@ -1,8 +1,7 @@
 """Rows become tables: each task its own, every figure of a row in its place."""
 
 import pytest
-
-from recollect.report import tables
+from tools import tables
 
 MACHINE = {"gpu": None, "cores": 2}
 

@@ -1,13 +1,13 @@
-"""docs/results.md, docs/claims.md and the READMEs' figures, from results/: python -m recollect.report.results [ROOT]"""
+"""docs/results.md, docs/claims.md and the READMEs' figures, from results/: python -m tools.results [ROOT]"""
 
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from . import against, lengths, races
-from .drawing import chart
-from .pages import claims
+from recollect.report.drawing import chart
+
+from . import claims, lengths, published, races
 from .tables import table
 
 TITLES = {
@@ -146,7 +146,7 @@ def rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def page(folder: Path) -> str:
     """One table a file of rows: models by their mean, with the range over seeds."""
-    parts = ["# Results\n", "Made from the rows in `results/` by `python -m recollect.report.results`.\n"]
+    parts = ["# Results\n", "Made from the rows in `results/` by `python -m tools.results`.\n"]
     for name, found in rows(folder).items():
         title, note = TITLES.get(name, (name, "nats per token"))
         parts += [f"## {title}\n", f"{note}.\n"]
@@ -191,7 +191,7 @@ if __name__ == "__main__":
     all_rows = rows(root / "results")
     for name, language in READMES.items():
         text = (root / name).read_text(encoding="utf-8")
-        (root / name).write_text(against.put(text, all_rows, language), encoding="utf-8")
+        (root / name).write_text(published.put(text, all_rows, language), encoding="utf-8")
     for name, found in all_rows.items():
         if name in FIGURES:
             file, drawn = FIGURES[name]

@@ -2,8 +2,12 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
-from recollect.report import results
+import pytest
+from tools import results
+
+from web import made
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NEEDED = {
@@ -14,9 +18,7 @@ NEEDED = {
 
 def test_the_results_page_is_made_from_the_rows():
     expected = results.page(ROOT / "results")
-    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == expected, (
-        "run python -m recollect.report.results"
-    )
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == expected, "run python -m tools.results"
 
 
 def test_the_figures_are_drawn_from_the_rows():
@@ -24,17 +26,15 @@ def test_the_figures_are_drawn_from_the_rows():
         if name in results.FIGURES:
             file, drawn = results.FIGURES[name]
             expected = results.chart.standalone(drawn(found))
-            assert (ROOT / "docs" / file).read_text(encoding="utf-8") == expected, (
-                "run python -m recollect.report.results"
-            )
+            assert (ROOT / "docs" / file).read_text(encoding="utf-8") == expected, "run python -m tools.results"
 
 
 def test_the_figures_of_the_readmes_are_those_of_the_rows():
     found = results.rows(ROOT / "results")
     for name, language in results.READMES.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        assert results.against.put(text, found, language) == text, "run python -m recollect.report.results"
-        assert len(results.against.table(found, language).splitlines()) > 10
+        assert results.published.put(text, found, language) == text, "run python -m tools.results"
+        assert len(results.published.table(found, language).splitlines()) > 10
 
 
 def test_a_curve_of_lengths_has_a_point_for_each_length_with_sentences_enough():
@@ -53,14 +53,37 @@ def test_the_page_of_races_and_its_pictures_are_made_from_their_rows():
     kept = ROOT / "results"
     shown = {"races.md": results.races.page(kept), **dict(results.races.pictures(kept))}
     for name, expected in shown.items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == expected, "run python -m recollect.report.results"
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == expected, "run python -m tools.results"
+
+
+def test_the_main_picture_stands_alone(tmp_path):
+    folder = made.save(tmp_path / "race", *made.full())
+    text = results.races.picture(folder)
+    words = "".join(ElementTree.fromstring(text).itertext())
+    assert "var(" not in text
+    assert "prefers-color-scheme:dark" in text
+    assert "Recall: which value stood beside this key?" in words
+    assert "99.5" in words
+    made.save(tmp_path / "race", made.race(made.heat()), [])
+    with pytest.raises(ValueError, match="expected a heat with a finished entry"):
+        results.races.picture(folder)
 
 
 def test_the_page_of_claims_is_made_from_their_rows():
     expected = results.judged(ROOT / "results")
-    assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == expected, (
-        "run python -m recollect.report.results"
-    )
+    assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == expected, "run python -m tools.results"
+
+
+def test_the_claims_as_a_page_of_the_docs():
+    found = made.claims()
+    text = results.claims.document([result | {"device": "cpu"} for result in found])
+    table = [line for line in text.splitlines() if line.startswith("| [")]
+    assert len(table) == len(found)
+    for result, line in zip(found, table, strict=True):
+        assert f"[`{result['id']}`](#{result['id']})" in line
+        assert line.endswith(f"| {result['verdict']} |")
+        assert f"## {result['id']}\n" in text
+        assert f"- Found: {' '.join(result['summary'].split())}" in text
 
 
 def test_every_claim_has_a_verdict_that_was_measured():

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 Row = dict[str, Any]
 Found = dict[str, list[Row]]
 
-BEGIN, END = "<!-- figures: python -m recollect.report.results -->", "<!-- end of figures -->"
+BEGIN, END = "<!-- figures: python -m tools.results -->", "<!-- end of figures -->"
 HEADS = {
     "en": ("task and measure", "model", "ours", "seeds", "published"),
     "zh": ("任务与指标", "模型", "我们的结果", "种子数", "已发表的结果"),
