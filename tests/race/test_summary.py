@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from recollect.race import rates
-from recollect.race.heat import Terms, chosen
+from recollect.race.terms import Terms, chosen
 from recollect.race.heats import HEATS
-from recollect.race.metric import Metric
+from recollect.core.metric import Metric
 from recollect.race.notes import _note_baselines, write_notes
 from recollect.race.summary import Name, Standing, Summary, load, mark_unfair, measure_gain, summarize
 from web import made

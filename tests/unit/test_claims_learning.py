@@ -11,25 +11,7 @@ import pytest
 import torch
 
 from recollect import claims
-from recollect.claims import (
-    _gaps,
-    _shown,
-    _trained,
-    bptt,
-    capacity,
-    clip,
-    depth,
-    gates,
-    heads,
-    long_gap,
-    long_rnn,
-    parity,
-    recall,
-    sharing,
-    stores,
-    ttt_batch,
-    warm_up,
-)
+from recollect.claims import _gaps, _shown, _trained, bptt, capacity, clip, depth, gates, heads, long_gap, long_rnn, parity, recall, sharing, stores, ttt_batch, warm_up
 from recollect.claims.claim import Effort, Verdict
 from recollect.core import laws
 from recollect.models import language

@@ -16,7 +16,7 @@ from recollect.layers import outside, rnn
 from recollect.models import language
 from recollect.models.body import kind_of
 from recollect.race import look, run
-from recollect.race.heat import Terms, chosen
+from recollect.race.terms import Terms, chosen
 from recollect.race.heats import HEATS
 from recollect.tasks.series import model as forecaster
 from recollect.train.jobs import JOBS

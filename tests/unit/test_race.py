@@ -15,10 +15,10 @@ from recollect.core.contract import ContractError
 from recollect.models.size import parameters
 from recollect.race import entry as entries
 from recollect.race import rates, run, search
-from recollect.race.heat import Heat, Terms, accepted, batch_of, chosen
+from recollect.race.terms import Heat, Terms, accepted, batch_of, chosen
 from recollect.race.heats import DEFAULT, HEATS
 from recollect.race.ladders import LADDERS
-from recollect.race.metric import Metric
+from recollect.core.metric import Metric
 from recollect.race.notes import write_notes
 from recollect.race.processes import Died, Task, together
 from recollect.race.summary import SIZE_TOLERANCE, load, summarize

@@ -26,7 +26,7 @@ from recollect.data.files import DataError
 from recollect.decode import beam, translate
 from recollect.measure.alignment import align
 from recollect.models import seq2seq
-from recollect.race.heat import accepted
+from recollect.race.terms import accepted
 from recollect.race.heats import HEATS
 from recollect.tasks.translation import bleu
 from recollect.tasks.translation import data as parallel

@@ -4,10 +4,10 @@ import signal
 import sys
 from types import FrameType
 
-from . import claims, inspect, learn, race, use
+from . import claims, inspect, race, train, use
 from .common import app
 
-__all__ = ["app", "claims", "inspect", "learn", "main", "race", "use"]
+__all__ = ["app", "claims", "inspect", "main", "race", "train", "use"]
 
 
 def main() -> None:

@@ -1,9 +1,16 @@
 """What the commands share: the application, the flags that several have, ways in and out."""
 
+import inspect
 import sys
-from typing import Annotated, Any, TextIO
+import types
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TextIO, Union, get_args, get_origin
 
+import click
 import typer
+from typer.core import TyperCommand, TyperOption
+
+from ..core.settings import Flag
 
 app = typer.Typer(
     name="recollect",
@@ -93,3 +100,41 @@ def lines_of_stdin(live: bool) -> Any:
         if not live and time.monotonic() - last > 5:
             last = time.monotonic()
             print(f"{number:,} lines read, {number / (last - began):,.0f} a second", file=sys.stderr, flush=True)
+
+
+Flags = Mapping[str, tuple[Flag, Any]]  # setting → its flag and its type
+
+
+def declared_flags(flags: Callable[[], Flags]) -> type[TyperCommand]:
+    """A command that has, beside its own flags, those that settings declare; they are asked for when it is called."""
+
+    class Command(TyperCommand):
+        def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+            own = super().get_params(ctx)
+            names = {option for parameter in own for option in parameter.opts}
+            made = [_make_option(name, flag, hint) for name, (flag, hint) in flags().items()]
+            return [*own, *(option for option in made if option.opts[0] not in names)]
+
+    return Command
+
+
+def takes_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """For a command whose last parameter, `**flags`, gets the declared ones."""
+    signature = inspect.signature(command)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    return command
+
+
+def _make_option(name: str, flag: Flag, hint: Any) -> TyperOption:
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    word = flag.name or name.replace("_", "-")
+    switch = bool in kinds
+    return TyperOption(
+        param_decls=[f"--{word}/--no-{word}" if switch else f"--{word}", name],
+        type=bool if switch else int if int in kinds and not flag.short_numbers else str,
+        multiple=any(get_origin(kind) is tuple for kind in kinds),
+        help=flag.help,
+        default=None,
+        show_default=False,
+    )

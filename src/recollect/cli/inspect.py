@@ -1,14 +1,29 @@
 """The instruments."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .common import DataDir, Device, Json, Run, app, device_of, numbered, print_json
+from ..core.settings import flags_of
+from .common import DataDir, Device, Flags, Json, Run, app, declared_flags, device_of, numbered, print_json, takes_flags
 
 
-@app.command(epilog="Example: [bold]recollect inspect runs/text-lstm-0 gradients --out flow.png[/bold]")
+def instrument_flags() -> Flags:
+    """The flags that the options of instruments declare."""
+    from ..measure.instruments import instruments
+
+    found: dict[str, Any] = {}
+    for instrument in instruments().values():
+        found |= flags_of(instrument.options)
+    return found
+
+
+@app.command(
+    cls=declared_flags(instrument_flags),
+    epilog="Example: [bold]recollect inspect runs/text-lstm-0 gradients --out flow.png[/bold]",
+)
+@takes_flags
 def inspect(
     run: Run,
     what: Annotated[
@@ -21,26 +36,10 @@ def inspect(
     out: Annotated[
         str | None, typer.Option(help="Draw it: FILE.png, .svg or .pdf; more pictures as FILE-2.png.")
     ] = None,
-    rows: Annotated[int | None, typer.Option(help="Rows of validation that are looked at.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of each.")] = None,
-    text: Annotated[str | None, typer.Option(help="This text in place of validation.")] = None,
-    image: Annotated[str | None, typer.Option(help="Of captions: this picture.")] = None,
-    initial: Annotated[
-        bool | None, typer.Option("--initial/--no-initial", help="Of gradients: the first weights too (default: yes).")
-    ] = None,
-    by: Annotated[str | None, typer.Option(help="Of influence: an input gives way to another, or to zero.")] = None,
-    draws: Annotated[int | None, typer.Option(help="Of influence: how many others, on average (default: 4).")] = None,
-    layer: Annotated[int | None, typer.Option(help="The attention of this layer.")] = None,
-    head: Annotated[int | None, typer.Option(help="Of alignment and gaze: this head.")] = None,
-    at: Annotated[int | None, typer.Option(help="Of state: the step whose input is changed.")] = None,
-    change: Annotated[str | None, typer.Option(help="Of state: the token to put there.")] = None,
-    lengths: Annotated[str | None, typer.Option(help="Of cost: lengths, such as 16,64,256.")] = None,
-    tries: Annotated[int | None, typer.Option(help="Of cost: tries, of which the fastest counts.")] = None,
-    item: Annotated[str | None, typer.Option(help="Of nearest: the item.")] = None,
-    count: Annotated[int | None, typer.Option(help="Of directions and nearest: how many items.")] = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
     json: Json = False,
+    **flags: Any,
 ) -> None:
     """Look inside a run: what it remembers, how far back, by what way gradients go, and what a length costs."""
     from ..measure import instruments
@@ -49,11 +48,7 @@ def inspect(
 
     if out:
         figure.check_path(out)
-    found = instruments.inspect(
-        run, what, device=device_of(device), data_dir=data_dir, rows=rows, steps=steps, text=text, image=image,
-        initial=initial, by=by, draws=draws, layer=layer, head=head, at=at, change=change, lengths=lengths, tries=tries,
-        item=item, count=count,
-    )  # fmt: skip
+    found = instruments.inspect(run, what, device=device_of(device), data_dir=data_dir, **flags)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
     if json:

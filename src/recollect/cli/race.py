@@ -41,32 +41,32 @@ def race(
     json: Json = False,
 ) -> None:
     """Every model of the lineage on the same task, on equal terms: a table, and a page that explains it."""
-    from .. import config as edge
-    from ..layers import known
+    from ..core.settings import SettingError, known, number, split
+    from ..race import heats as declared
     from ..race import run as races
-    from ..race.heat import Terms, chosen
-    from ..race.heats import DEFAULT, HEATS
-    from ..race.ladders import LADDERS
     from ..race.processes import cores
+    from ..race.terms import Terms, with_models
     from ..report.pages import race as page
     from ..train.progress import Progress
 
     if ladder is not None:
         if task is not None or models is not None:
-            raise edge.SettingError("--ladder: expected neither a task nor --models with it; a ladder names its own")
-        heats = [LADDERS[known("ladder", ladder, LADDERS)]]
+            raise SettingError("--ladder: expected neither a task nor --models with it; a ladder names its own")
+        heats = [declared.ladders()[known("ladder", ladder, declared.ladders())]]
+    elif task is not None:
+        heats = [declared.heats()[known("task", task, declared.heats())]]
     else:
-        heats = [HEATS[known("task", name, HEATS)] for name in ([task] if task else DEFAULT)]
+        heats = declared.default_heats()
     if models is not None:
-        heats = [chosen(heat, [name.strip() for name in models.split(",")]) for heat in heats]
+        heats = [with_models(heat, [name.strip() for name in models.split(",")]) for heat in heats]
     where = device_of(device)
     given = {"data": tuple(data or ()), "valid": tuple(valid or ()), "tokenizer": tokenizer, "pair": pair}
     terms = Terms(
         equal=equal,
-        budget=None if budget is None else edge.number(budget, "--budget"),
-        params=None if params is None else int(edge.number(params, "--params")),
+        budget=None if budget is None else number(budget, "--budget"),
+        params=None if params is None else int(number(params, "--params")),
         seeds=seeds,
-        settings=edge.split(settings or []),
+        settings=split(settings or []),
         data={name: value for name, value in given.items() if value},
         device=where,
         data_dir=data_dir,

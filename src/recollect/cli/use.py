@@ -13,7 +13,7 @@ def generate(
     run: Run,
     prompt: Annotated[list[str] | None, typer.Option(help="What to go on from; several make a batch.")] = None,
     length: Annotated[int, typer.Option(help="Tokens to write.")] = 300,
-    temperature: Annotated[float, typer.Option(help="Below 1 bolder, above 1 wilder.")] = 1.0,
+    temperature: Annotated[float, typer.Option(help="Below 1 the likeliest tokens gain, above 1 the others.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the fewest tokens with this much probability.")] = None,
     penalty: Annotated[float, typer.Option(help="Above 1: what was written becomes less likely.")] = 1.0,
@@ -29,17 +29,20 @@ def generate(
     """Let a run write. The text streams to stdout; a prompt of - is read from stdin."""
     from ..core.files import check_place
     from ..decode import sample, stream
-    from ..train.text import JOB
+    from ..tasks.text.task import TextTask
+    from ..train.run import load
 
     if state_out:
         check_place(state_out)
-    used = JOB.load(run, device_of(device))
+    loaded = load(run, device_of(device), task=TextTask)
     config = sample.Config(
         length=length, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p, penalty=penalty, seed=seed
     )
     prompts = [sys.stdin.read() if p == "-" else p for p in prompt or []]
     ends = {"stops": stop or [], "state_in": state_in, "state_out": state_out}
-    for piece in stream.write(used.model, used.kept, prompts, config, **ends, precision=precision, exact=exact):
+    for piece in stream.write(
+        loaded.model, loaded.artifacts, prompts, config, **ends, precision=precision, exact=exact
+    ):
         print(piece, end="", flush=True)
     print()
 
@@ -174,11 +177,13 @@ def classify(
     from pathlib import Path
 
     from ..data.files import lines
-    from ..train import labels as job
+    from ..tasks.labels.task import LabelsTask
+    from ..tasks.labels.use import classify as label_lines
+    from ..train.run import load
 
-    used = job.JOB.load(run, device_of(device))
+    loaded = load(run, device_of(device), task=LabelsTask)
     given = chain.from_iterable(lines(Path(name)) for name in files or ())
-    for answer in job.classify(used, given if files else lines_of_stdin(sys.stdin.isatty()), batch=batch):
+    for answer in label_lines(loaded, given if files else lines_of_stdin(sys.stdin.isatty()), batch=batch):
         if json:
             print("null" if answer is None else jsons.dumps(answer._asdict(), ensure_ascii=False))
         else:

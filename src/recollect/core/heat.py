@@ -1,35 +1,10 @@
 """A heat of a race: one task, the models that enter it, and what is the same for all of them. Data only, no torch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """A figure of a row: its name, where it stands there, how it reads; `rule`, where it is not the job's own."""
-
-    name: str
-    place: tuple[str, ...]
-    label: str
-    better: Literal["higher", "lower"] = "lower"
-    unit: str = ""
-    rule: str = ""
-
-    def of(self, row: Mapping[str, Any]) -> float:
-        found: Any = row
-        for key in self.place:
-            found = found[key]
-        return float(found)
-
-    def shown(self, value: float) -> str:
-        if self.unit == "share":
-            return f"{100 * value:.1f} %"
-        small = self.better == "lower" and 0 < abs(value) < 0.01  # where a small error is what was raced for
-        return f"{value:.2e}" if small else f"{value:.3f}"
-
-    def to_json(self) -> dict[str, str]:
-        return {"name": self.name, "label": self.label, "better": self.better, "unit": self.unit}
+from .metric import Metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +24,8 @@ class Heat:
     `elsewhere` is the metric on data of the user's own. `params` None leaves sizes as the settings say. With `rungs`
     the entries are those of a ladder; `step_by_step` measures a text one token at a time, as it is written. `floor`
     names the baseline that is no guess: what nobody can get below. `chosen` is how validation reads by what the setting
-    `choose` has it watch, where that is not as usual.
+    `choose` has it watch, where that is not as usual. `default_rank` is the place of the heat in a race of no task
+    named, None for those that are not in it.
     """
 
     name: str
@@ -59,7 +35,7 @@ class Heat:
     metric: Metric
     validation: Metric
     elsewhere: Metric | None = None
-    models: tuple[str, ...]
+    models: Sequence[str]
     params: int | None
     steps: int
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +45,7 @@ class Heat:
     step_by_step: bool = False
     floor: str | None = None
     chosen: Mapping[str, Metric] = field(default_factory=dict)
+    default_rank: int | None = None
 
     def entrants(self) -> list["Entrant"]:
         """Who enters: the models, or the rungs with the settings that they have gathered."""

@@ -85,6 +85,7 @@ class LoadedRun(Generic[D, A]):
     artifacts: A
     device: str = "cpu"
     data_dir: str | None = None
+    notes: list[str] = field(default_factory=list)  # what a reader of figures should know of the data that were read
 
     @cached_property
     def data(self) -> D:

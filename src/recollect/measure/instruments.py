@@ -45,10 +45,8 @@ def inspect(path: str | Path, what: str, *, device: str = "cpu", data_dir: str |
     _check_task(run, what)
     options = instrument.options(**{name: value for name, value in given.items() if name in own})
     found = instrument.read(run, options)
-    notes = [*found.notes]
-    if "data" in vars(run) and (change := runs.data_change(run)):
-        notes.insert(0, change)
-    return replace(found, notes=notes)
+    changed = runs.data_change(run) if "data" in vars(run) else None
+    return replace(found, notes=[*([changed] if changed else ()), *run.notes])
 
 
 def _check_task(run: LoadedRun[Any, Any], what: str) -> None:

@@ -18,4 +18,7 @@ def probe_of(run: LoadedRun[Any, Any], request: Request, *, rows: int = 1, steps
         if getattr(request, flag) is not None and flag not in run.kind.request_options:
             takers = ", ".join(task.name for task in tasks.every() if flag in task.request_options)
             raise ContractError(f"--{flag}: expected a run of {takers}, found one of {run.kind.name}")
-    return run.kind.probe(run, replace(request, rows=request.rows or rows, steps=request.steps or steps))
+    found = run.kind.probe(run, replace(request, rows=request.rows or rows, steps=request.steps or steps))
+    if found.missing is not None:
+        run.notes.append(f"a text of the model's own is read, since its data are not at hand: {found.missing}")
+    return found

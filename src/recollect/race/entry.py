@@ -11,14 +11,16 @@ from typing import Any
 
 import torch
 
-from ..measure.reading import finite
-from ..train.folder import RunError, RunFolder
-from ..train.job import Run
+from ..core.heat import Entrant, Heat
+from ..core.inspection import finite
+from ..core.task import RunConfig, RunError
+from ..train import run as runs
+from ..train.folder import RunFolder
 from ..train.loop import Interrupted
-from . import look
-from .heat import Entrant, Heat, Terms, accepted
+from . import evidence
+from .terms import Terms, accepted, task_of
 
-LOOKS = 10  # evaluations on the way
+EVALUATIONS = 10  # evaluations on the way
 SHOWN = 40  # of them, at most, in a row
 SCHEMA = 1
 
@@ -51,10 +53,10 @@ def folder_of(out: Path, heat: Heat, entrant: Entrant, seed: int) -> Path:
     return out / "runs" / f"{heat.name}-{place}{slug}-{seed}"
 
 
-def configure(entry: Entry) -> Run:
+def configure(entry: Entry) -> RunConfig:
     """The run of an entry: the heat's settings, the entrant's own, and the budget."""
     heat = entry.heat
-    every = max(1, entry.steps // LOOKS)
+    every = max(1, entry.steps // EVALUATIONS)
     texts = {
         "warmup": str(max(1, entry.steps // 10)),
         "eval_every": str(every),
@@ -66,7 +68,7 @@ def configure(entry: Entry) -> Run:
     if entry.lr is not None:
         texts["lr"] = f"{entry.lr:g}"
     texts |= accepted(heat, entry.entrant.model, {**heat.settings, **entry.entrant.settings})
-    return heat.job.configure(texts, model=entry.entrant.model, **heat.data)
+    return runs.configure(task_of(heat), texts, model=entry.entrant.model, **heat.data)
 
 
 def _budget(entry: Entry) -> dict[str, str]:
@@ -79,15 +81,15 @@ def _budget(entry: Entry) -> dict[str, str]:
 
 def train(entry: Entry) -> dict[str, Any]:
     """Train an entry into its folder; what an earlier, stopped try left there goes first."""
-    heat, terms, job = entry.heat, entry.terms, entry.heat.job
+    heat, terms, task = entry.heat, entry.terms, task_of(entry.heat)
     shutil.rmtree(entry.folder, ignore_errors=True)
     run = configure(entry)
-    if entry.entrant.model in job.counted and terms.equal == "params":
+    if entry.entrant.model in task.counted and terms.equal == "params":
         seen = entry.steps * run.task.batch * getattr(run.task, "context", 1)
         run = replace(run, train=replace(run.train, tokens=float(seen)))  # as many as the others read
-    sized = entry.entrant.model not in job.unsized
+    sized = entry.entrant.model not in task.unsized
     params = heat.params if sized else None
-    return job.train(run, str(entry.folder), device=terms.device, data_dir=terms.data_dir, params=params)
+    return runs.train(task, run, str(entry.folder), device=terms.device, data_dir=terms.data_dir, params=params)
 
 
 def race(entry: Entry) -> dict[str, Any] | None:
@@ -99,7 +101,7 @@ def race(entry: Entry) -> dict[str, Any] | None:
     except Interrupted:
         return None
     except Exception as error:  # a layer of the user's own may fail in any way
-        return failed(entry, told(error))
+        return failed(entry, error_line(error))
     shutil.rmtree(entry.folder / "checkpoints", ignore_errors=True)
     return row
 
@@ -107,8 +109,8 @@ def race(entry: Entry) -> dict[str, Any] | None:
 def _row(entry: Entry) -> dict[str, Any]:
     heat, terms = entry.heat, entry.terms
     path = str(entry.folder)
-    row = heat.job.result(path, split="valid", device=terms.device, data_dir=terms.data_dir)
-    row |= look.at(heat, path, terms.device, terms.data_dir)
+    row = runs.result(path, split="valid", device=terms.device, data_dir=terms.data_dir)
+    row |= evidence.collect(heat, path, terms.device, terms.data_dir)
     row.pop("error", None)  # the share that is wrong, of tests of memory; in a row of a race it means failure
     rule, value = heat.metric.rule or row["metric"]["rule"], heat.metric.of(row)
     if not isfinite(value):
@@ -127,7 +129,7 @@ def _row(entry: Entry) -> dict[str, Any]:
             "by_position": row.get("by_position") or row.get("forced", {}).get("by_position"),
             "fair": {
                 "data": config["corpus"]["fingerprint"],
-                "tokenizer": look.tokenizer(config),
+                "tokenizer": evidence.describe_tokenizer(config),
                 "batch": config[heat.task].get("batch"),
             },
             "unfair": [],
@@ -137,7 +139,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     )
 
 
-def told(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """An error in one line; by its kind too, where it is none of those that are raised with a sentence."""
     words = " ".join(str(error).split())
     if words and isinstance(error, ValueError | RuntimeError | OSError):
@@ -178,7 +180,7 @@ def try_rate(entry: Entry) -> dict[str, Any] | None:
     except Interrupted:
         return None
     except Exception as error:
-        found["error"] = told(error)
+        found["error"] = error_line(error)
     try:
         rows = RunFolder.open(entry.folder).metrics()
     except RunError:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from ..core.heat import Heat
 from . import rates
-from .heat import Heat
 from .summary import REASONS, Row, group_rows, rank, write_scaled
+from .terms import task_of
 
 
 def write_notes(heat: Heat, rows: Sequence[Row]) -> list[str]:
@@ -32,7 +33,7 @@ def write_progress(heat: Heat, row: Row) -> str:
 def _note_rates(heat: Heat, good: Sequence[Row]) -> list[str]:
     """Where learning rates come from: a search, the package, or both."""
     searched = {row["entry"]: row["search"] for row in good if row.get("search")}
-    others = [row for row in good if not row.get("search") and row["model"] not in heat.job.counted]
+    others = [row for row in good if not row.get("search") and row["model"] not in task_of(heat).counted]
     committed = bool(others) and all(_at_committed_rate(heat, row) for row in others)
     found = []
     if searched:
@@ -49,7 +50,7 @@ def _note_rates(heat: Heat, good: Sequence[Row]) -> list[str]:
 def _at_committed_rate(heat: Heat, row: Row) -> bool:
     """Whether a row was trained at the rate that is committed for it."""
     entrant = next((own for own in heat.entrants() if own.label == row["entry"]), None)
-    if entrant is None or entrant.model in heat.job.counted:
+    if entrant is None or entrant.model in task_of(heat).counted:
         return entrant is not None
     return row["settings"]["train"]["lr"] == rates.rate_of(heat, entrant)
 

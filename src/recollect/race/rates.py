@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from .heat import Entrant, Heat
+from ..core.heat import Entrant, Heat
 
 
 @cache

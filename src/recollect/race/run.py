@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from ..core.files import write_aside
+from ..core.heat import Heat
 from ..train.folder import RunFolder
 from ..train.progress import Progress, span
 from . import search
 from .entry import Entry, configure, failed, folder_of, race
-from .heat import Heat, Terms
 from .notes import write_notes, write_progress
 from .processes import Died, Task, together
 from .summary import mark_unfair
+from .terms import Terms, task_of
 
 SCHEMA = 1
 WORTH_TELLING = 0.02  # of a race: from less, the time that is left cannot be told
@@ -57,10 +58,10 @@ def run(
         Entry(heat=heat, terms=terms, entrant=entrant, seed=seed, folder=folder_of(out, heat, entrant, seed))
         for heat in heats
         for entrant in heat.entrants()
-        for seed in range(1 if entrant.model in heat.job.counted else terms.seeds)
+        for seed in range(1 if entrant.model in task_of(heat).counted else terms.seeds)
     ]
     missing = [entry for entry in entries if "error" in rows.get(entry.key, {"error": ""})]
-    _look_at_data(missing, progress)
+    _check_data(missing, progress)
     with _stoppable(command, rows, entries):
         found = search.rates_for(missing, out, jobs=jobs, progress=progress)
         ready = [replace(entry, **found[entry.key[:2]]) for entry in missing]
@@ -80,15 +81,16 @@ def run(
     return ordered
 
 
-def _look_at_data(entries: Sequence[Entry], progress: Progress) -> None:
+def _check_data(entries: Sequence[Entry], progress: Progress) -> None:
     """Settings and data that are wrong are told before anything runs; what data leave in a cache is made once."""
     seen = set()
     for entry in entries:
         settings = configure(entry)
         if entry.heat.name not in seen:
             seen.add(entry.heat.name)
-            data = entry.heat.job.read(settings.data, entry.terms.data_dir)
-            progress.say(f"{entry.heat.name}: {entry.heat.job.greet(data)}")
+            task = task_of(entry.heat)
+            data = task.load_data(settings.data, entry.terms.data_dir)
+            progress.say(f"{entry.heat.name}: {task.summarize_data(data)}")
 
 
 def describe(heat: Heat, terms: Terms) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from ..core.files import write_aside
 from ..train.progress import Progress
 from . import rates
 from .entry import Entry, folder_of, grid, nothing, try_rate
-from .heat import Terms
 from .processes import Died, Task, cores, together
+from .terms import Terms, task_of
 
 USUAL = 3  # rates that are tried where none is committed
 APART = 1000  # the seed of committed searches: no race is scored on it
@@ -35,7 +35,7 @@ def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progr
         key = entry.key[:2]
         terms = entry.terms
         committed = None if terms.search else rates.rate_of(entry.heat, entry.entrant)
-        given = terms.search == 0 or "lr" in terms.settings or entry.entrant.model in entry.heat.job.counted
+        given = terms.search == 0 or "lr" in terms.settings or entry.entrant.model in task_of(entry.heat).counted
         if given or committed is not None:
             found[key] = {"lr": committed}
         else:
@@ -98,11 +98,11 @@ def kept(out: Path) -> dict[str, dict[str, Any]]:
 
 def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
     """Search the rates of built-in heats anew and write them beside this file."""
-    from .heats import HEATS
-    from .ladders import LADDERS
+    from .heats import heats as every_heat
+    from .heats import ladders
 
     place = Path(__file__).with_name("rates.json")
-    heats = {heat.name: heat for heat in (*HEATS.values(), *LADDERS.values())}
+    heats = {heat.name: heat for heat in (*every_heat().values(), *ladders().values())}
     for name in names:
         heat, terms = heats[name], Terms()
         with TemporaryDirectory() as scratch:
@@ -110,7 +110,7 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
             entries = [
                 Entry(heat=heat, terms=terms, entrant=entrant, seed=APART, folder=folder_of(out, heat, entrant, APART))
                 for entrant in heat.entrants()
-                if entrant.model not in heat.job.counted
+                if entrant.model not in task_of(heat).counted
             ]
             found = dict(search(entries, out, count, share, jobs=jobs, progress=Progress()))
         content = json.loads(place.read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core import numbers
-from .metric import Metric
+from ..core.metric import Metric
 
 Row = dict[str, Any]
 SIZE_TOLERANCE = 0.25  # relative difference in parameters beyond which entries are not comparable

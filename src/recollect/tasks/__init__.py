@@ -47,9 +47,7 @@ def _load_outside(path: Path) -> ModuleType:
     """A folder outside the package as one of its packages. Only what the user names there is ever run."""
     name, file = f"{__name__}.{path.name}", path / "__init__.py"
     if not (path / "task.py").is_file() or not path.name.isidentifier():
-        raise SettingError(
-            f"{VARIABLE}: expected folders with a task.py, {os.pathsep!r} between, found none at {path}"
-        )
+        raise SettingError(f"{VARIABLE}: expected folders with a task.py, {os.pathsep!r} between, found none at {path}")
     origin = file if file.is_file() else None
     spec = util.spec_from_file_location(name, origin or path / "task.py", submodule_search_locations=[str(path)])
     assert spec is not None and spec.loader is not None

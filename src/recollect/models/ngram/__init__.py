@@ -25,7 +25,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -69,6 +69,15 @@ class Ngram(nn.Module):
     """Untrained it knows nothing: every token is equally likely. `train_on` or `from_arpa` fill it."""
 
     _like: Tensor
+    card: ClassVar[dict[str, str]] = {
+        "name": "ngram",
+        "summary": "What came next when the last words were these, counted.",
+        "state": "the last n − 1 tokens",
+        "update": "shift",
+        "read": "p(next | window), interpolated modified Kneser–Ney",
+        "grows": "no",
+        "fast": "one look-up an order for a whole chunk",
+    }
 
     def __init__(self, config: Config) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core import numbers
-from ...race.metric import Metric
+from ...core.metric import Metric
 from ...race.summary import Standing, Summary
 
 Chart = dict[str, Any]

@@ -1,6 +1,7 @@
 """How classifiers of sequences are raced."""
 
-from ...core.heat import Heat, Metric
+from ...core.heat import Heat
+from ...core.metric import Metric
 from .task import LabelsTask
 
 RIGHT = Metric(name="accuracy", place=("accuracy",), label="share right", better="higher", unit="share")

@@ -1,6 +1,7 @@
 """How models of ratings are raced."""
 
-from ...core.heat import Heat, Metric
+from ...core.heat import Heat
+from ...core.metric import Metric
 from .task import RatingsTask
 
 RMSE = Metric(name="rmse", place=("metric", "value"), label="root mean squared error")

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from ...core.heat import Heat, Metric, Rung
+from ...core.heat import Heat, Rung
+from ...core.metric import Metric
 from .task import TextTask
 
 NATS = Metric(name="nats_per_token", place=("metric", "value"), label="nats per token")

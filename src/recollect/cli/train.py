@@ -1,12 +1,14 @@
 """The commands that make a run and measure it."""
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, get_args
 
 import typer
 
-from .common import Data, DataDir, Device, Json, Run, Set, app, device_of, print_json
+from .. import tasks
+from ..core.settings import SettingError, flags_of, number, parse, split
+from .common import DataDir, Device, Flags, Json, Run, Set, app, declared_flags, device_of, print_json, takes_flags
 
 
 @app.command(epilog="Example: [bold]recollect models --json[/bold]")
@@ -23,23 +25,27 @@ def models(json: Json = False) -> None:
         print(render(title, lineage.COLUMNS, (entry.cells() for entry in lineage.entries()), lines=True), end="")
 
 
-@app.command(epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]")
+def task_flags() -> Flags:
+    """The flags that the settings of tasks declare, those of earlier tasks first."""
+    found: dict[str, Any] = {}
+    for part in ("DataConfig", "Config"):
+        for _, settings in tasks.declared("settings", part):
+            found = flags_of(settings) | found
+    return found
+
+
+@app.command(
+    cls=declared_flags(task_flags),
+    epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]",
+)
+@takes_flags
 def train(
-    context: typer.Context,
+    ctx: typer.Context,
     task: Annotated[
         str,
         typer.Argument(help="text, translation, series, captions, labels, ratings, copy, adding, recall, parity, gap."),
     ],
     recipe: Annotated[str | None, typer.Option(help="A recipe file; flags go before what it says.")] = None,
-    data: Data = None,
-    valid: Annotated[list[str] | None, typer.Option(help="Validation text (default: the end of the data).")] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="chars, bytes, words or bpe.")] = None,
-    pair: Annotated[str | None, typer.Option(help="Of translation: the languages, such as en-de.")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Of series: a column to forecast; may be repeated.")] = None,
-    time: Annotated[str | None, typer.Option(help="Of series: the column that holds the time.")] = None,
-    lookback: Annotated[int | None, typer.Option(help="Of series: points that are seen.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Of series: points ahead.")] = None,
-    vocab: Annotated[str | None, typer.Option(help="Vocabulary size, for words and bpe.")] = None,
     model: Annotated[
         str | None,
         typer.Option(help="A name out of the lineage (for text also ngram, mixture), or one of RECOLLECT_LAYERS."),
@@ -51,8 +57,6 @@ def train(
     steps: Annotated[str | None, typer.Option(help="Budget in steps (default: 1,000).")] = None,
     tokens: Annotated[str | None, typer.Option(help="Budget in tokens, such as 10M.")] = None,
     seconds: Annotated[str | None, typer.Option(help="Budget in seconds.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Rows of a batch.")] = None,
-    window: Annotated[int | None, typer.Option("--context", help="Tokens of a window.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     device: Device = "auto",
@@ -63,64 +67,70 @@ def train(
     data_dir: DataDir = None,
     settings: Set = None,
     json: Json = False,
+    **flags: Any,
 ) -> None:
     """Train one model into a run folder. It can be stopped at any time and continued with --resume."""
-    from .. import config as edge
-    from ..train import jobs
-    from ..train import text as texts_job
+    from ..train import run as runs
     from ..train.progress import Progress
+    from ..train.recipe import Recipe, read_recipe
 
-    job, where = jobs.named(task), device_of(device)
+    kind, where = tasks.find(task), device_of(device)
     if resume:
         if out is None:
-            raise edge.SettingError("--resume: expected --out with the folder of the run to go on with")
-        _check_flags(context, RESUMED, "--resume: expected no setting but --steps, since a run goes on as it began")
-        more = None if steps is None else edge.parse("--steps", steps, int)
-        found = job.resume(out, device=where, data_dir=data_dir, longer=more, progress=Progress())
-        _report(out, found, job.headline(found), json)
+            raise SettingError("--resume: expected --out with the folder of the run to go on with")
+        _check_flags(ctx, RESUMED, "--resume: expected no setting but --steps, since a run goes on as it began")
+        longer = None if steps is None else parse("--steps", steps, int)
+        found = runs.resume(out, task=kind, device=where, data_dir=data_dir, longer=longer, progress=Progress())
+        _report(out, found, kind.headline(found), json)
         return
-    cooked = edge.read_recipe(recipe) if recipe else edge.Recipe()
-    model = model or cooked.model or job.default
+    base = read_recipe(recipe, task) if recipe else Recipe(task=task)
+    model = model or base.model or kind.default
     out = out or f"runs/{task}-{model}-{seed or 0}"
-    if model == "mixture":
+    given: dict[str, Any] = {"device": where, "data_dir": data_dir, "progress": Progress()}
+    if model in kind.combined:
         if not of or len(of) != 2:
-            raise edge.SettingError("--model mixture: expected --of twice, once for each run")
-        _check_flags(context, MIXED, "--model mixture: expected no setting, since it is fitted from two runs at once")
-        found = texts_job.mix(of[0], of[1], out, device=where, data_dir=data_dir)
-        _report(out, found, job.headline(found), json)
+            raise SettingError(f"--model {model}: expected --of twice, once for each run")
+        _check_flags(ctx, COMBINED, f"--model {model}: expected no setting, since it is fitted from two runs at once")
+        parts = [runs.load(path, where, task=kind) for path in of]
+        found = runs.train(kind, kind.combine(model, parts), out, artifacts=parts[0].artifacts, **given)
+        _report(out, found, kind.headline(found), json)
         return
     if of:
-        raise edge.SettingError(f"--of: expected it with --model mixture, found it with --model {model}")
-    given = {
-        "width": width, "layers": layers, "steps": steps, "tokens": tokens, "seconds": seconds, "batch": batch,
-        "context": window, "lr": lr, "seed": seed, "vocab": vocab, "lookback": lookback, "horizon": horizon,
-        "cell": cell,
+        others = ", ".join(kind.combined) or "mixture"
+        raise SettingError(f"--of: expected it with --model {others}, found it with --model {model}")
+    words = {
+        "width": width, "layers": layers, "cell": cell, "steps": steps, "tokens": tokens, "seconds": seconds,
+        "lr": lr, "seed": seed,
     }  # fmt: skip
-    flags = {name: str(value) for name, value in given.items() if value is not None}
-    texts = cooked.settings | flags | edge.split(settings or [])
-    sources = {
-        "data": tuple(data or cooked.data),
-        "valid": tuple(valid or ()),
-        "tokenizer": tokenizer or cooked.tokenizer,
-        "pair": pair or cooked.pair,
-        "target": tuple(target or ()),
-        "time": time,
-    }
-    run = job.configure(texts, model=model, **{name: value for name, value in sources.items() if value})
-    size = params or cooked.params
-    wanted = None if size is None else int(edge.number(size, "--params"))
-    found = job.train(run, out, device=where, data_dir=data_dir, params=wanted, init=init, progress=Progress())
-    _report(out, found, job.headline(found), json)
+    data, numbers = _split_flags(flags)
+    texts = base.settings | {name: str(value) for name, value in (words | numbers).items() if value is not None}
+    config = runs.configure(kind, texts | split(settings or []), model=model, **base.data_settings() | data)
+    size = params or base.params
+    wanted = None if size is None else int(number(size, "--params"))
+    found = runs.train(kind, config, out, params=wanted, init=init, **given)
+    _report(out, found, kind.headline(found), json)
 
 
 RESUMED = ("resume", "out", "steps", "device", "data_dir", "json")
-MIXED = ("model", "of", "out", "device", "data_dir", "json")
+COMBINED = ("model", "of", "out", "device", "data_dir", "json")
 
 
-def _check_flags(context: typer.Context, allowed: Sequence[str], expected: str) -> None:
+def _split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The declared flags that were given: names of data, which have their types already, and numbers, to be parsed."""
+    declared = task_flags()
+    given = {name: value for name, value in flags.items() if value not in (None, (), [])}
+    numeric = {name for name in given if int in get_args(declared[name][1]) or declared[name][1] is int}
+    data = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return (
+        {name: value for name, value in data.items() if name not in numeric},
+        {name: value for name, value in data.items() if name in numeric},
+    )
+
+
+def _check_flags(ctx: typer.Context, allowed: Sequence[str], expected: str) -> None:
     """A flag that would change nothing is refused, not passed over."""
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
+    for parameter in ctx.command.get_params(ctx):
+        source = ctx.get_parameter_source(parameter.name or "")
         if parameter.name not in ("task", *allowed) and source is not None and source.name == "COMMANDLINE":
             raise ValueError(f"{expected}, found {parameter.opts[0]}; leave it out")
 
@@ -135,18 +145,19 @@ EvalData = Annotated[
 def evaluate(
     run: Run,
     data: EvalData = None,
-    split: Annotated[str, typer.Option(help="train, valid or test.")] = "valid",
+    part: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "valid",
     rule: Annotated[str | None, typer.Option(help="Of text: windows, stateful, sliding or all.")] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
     """Measure a run: its metric, and the rule by which it was computed."""
-    from ..train import jobs
+    from ..train import run as runs
 
-    job = jobs.job_of(run)
-    options: dict[str, Any] = {} if rule is None else {"rules": job.rules(rule)}
-    found = job.measure(run, split=split, data=data or (), device=device_of(device), data_dir=data_dir, **options)
+    kind = runs.task_of(run)
+    options: dict[str, Any] = {} if rule is None else {"rules": kind.evaluation_rules(rule)}
+    where = device_of(device)
+    found = runs.evaluate(run, split=part, data=data or (), device=where, data_dir=data_dir, **options)
     if "changed" in found:
         print(f"note: {found['changed']}", file=sys.stderr)
     if json:
@@ -154,8 +165,8 @@ def evaluate(
         return
     from ..report.table import render
 
-    columns, rows, below = job.table(found)
-    print(render(f"{run}: {found['data']}, {split}", columns, rows), end="")
+    columns, rows, below = kind.table(found)
+    print(render(f"{run}: {found['data']}, {part}", columns, rows), end="")
     for line in below:
         print(line)
     if found.get("baselines_seen"):
@@ -173,9 +184,9 @@ def _report(out: str, found: dict[str, Any], headline: str, json: bool) -> None:
 @app.command(epilog="Example: [bold]recollect verify runs/text-lstm-0[/bold]")
 def verify(run: Run, json: Json = False) -> None:
     """Run the laws of the contract on the trained weights of a run."""
-    from ..train import jobs
+    from ..train import run as runs
 
-    errors = jobs.job_of(run).verify(run)
+    errors = runs.verify(run)
     if json:
         print_json(errors)
         return

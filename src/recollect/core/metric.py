@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import floor, log10
 from typing import Any, Literal
 
-from ..core import numbers
+from . import numbers
 
 MOST_DIGITS = 7  # behind the decimal point
 TIE = 0.005  # of a share, or of the winner's figure: a smaller difference is a tie
