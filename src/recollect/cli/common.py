@@ -6,13 +6,26 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TextIO, Union, get_args, get_origin
 
-import click
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperGroup
 
 from ..core.settings import Flag
 
+Flags = Mapping[str, tuple[Flag, Any]]  # setting → its flag and its type
+HELP = {"help_option_names": ["-h", "--help"]}
+DECLARED: dict[str, Callable[[], Any]] = {}  # command → how it is made with its declared flags
+
+
+class Commands(TyperGroup):
+    """The commands; one whose flags are declared elsewhere is made with them when it is called, not before."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, DECLARED[name]() if name in DECLARED else command, rest
+
+
 app = typer.Typer(
+    cls=Commands,
     name="recollect",
     help="Every way a neural network can remember a sequence, behind one call.",
     epilog="In a checkout, [bold]./recollect check[/bold], [bold]test[/bold] and [bold]bench[/bold] too.",
@@ -20,8 +33,45 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
+
+
+def command_with_flags(
+    flags: Callable[[], Flags], **settings: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a command whose last parameter, `**flags`, gets those that settings declare beside its own."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function).parameters.values())[:-1]
+
+        def make() -> Any:
+            declared = [_parameter(name, flag, hint) for name, (flag, hint) in flags().items()]
+            _sign(function, [*own, *declared])
+            alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+            alone.command(name=function.__name__, context_settings=HELP, **settings)(function)
+            return typer.main.get_command(alone)
+
+        DECLARED[function.__name__] = make
+        _sign(function, own)
+        return app.command(**settings)(function)
+
+    return register
+
+
+def _sign(function: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+
+
+def _parameter(name: str, flag: Flag, hint: Any) -> inspect.Parameter:
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    word = flag.name or name.replace("_", "-")
+    several = any(get_origin(kind) is tuple for kind in kinds)
+    kind = bool if bool in kinds else list[str] if several else int if int in kinds and not flag.short_numbers else str
+    decl = f"--{word}/--no-{word}" if kind is bool else f"--{word}"
+    annotation = Annotated[kind | None, typer.Option(decl, help=flag.help, show_default=False)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
 
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
@@ -100,41 +150,3 @@ def lines_of_stdin(live: bool) -> Any:
         if not live and time.monotonic() - last > 5:
             last = time.monotonic()
             print(f"{number:,} lines read, {number / (last - began):,.0f} a second", file=sys.stderr, flush=True)
-
-
-Flags = Mapping[str, tuple[Flag, Any]]  # setting → its flag and its type
-
-
-def declared_flags(flags: Callable[[], Flags]) -> type[TyperCommand]:
-    """A command that has, beside its own flags, those that settings declare; they are asked for when it is called."""
-
-    class Command(TyperCommand):
-        def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-            own = super().get_params(ctx)
-            names = {option for parameter in own for option in parameter.opts}
-            made = [_make_option(name, flag, hint) for name, (flag, hint) in flags().items()]
-            return [*own, *(option for option in made if option.opts[0] not in names)]
-
-    return Command
-
-
-def takes_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """For a command whose last parameter, `**flags`, gets the declared ones."""
-    signature = inspect.signature(command)
-    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-    return command
-
-
-def _make_option(name: str, flag: Flag, hint: Any) -> TyperOption:
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    word = flag.name or name.replace("_", "-")
-    switch = bool in kinds
-    return TyperOption(
-        param_decls=[f"--{word}/--no-{word}" if switch else f"--{word}", name],
-        type=bool if switch else int if int in kinds and not flag.short_numbers else str,
-        multiple=any(get_origin(kind) is tuple for kind in kinds),
-        help=flag.help,
-        default=None,
-        show_default=False,
-    )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.settings import flags_of
-from .common import DataDir, Device, Flags, Json, Run, app, declared_flags, device_of, numbered, print_json, takes_flags
+from .common import DataDir, Device, Flags, Json, Run, command_with_flags, device_of, numbered, print_json
 
 
 def instrument_flags() -> Flags:
@@ -19,11 +19,10 @@ def instrument_flags() -> Flags:
     return found
 
 
-@app.command(
-    cls=declared_flags(instrument_flags),
+@command_with_flags(
+    instrument_flags,
     epilog="Example: [bold]recollect inspect runs/text-lstm-0 gradients --out flow.png[/bold]",
 )
-@takes_flags
 def inspect(
     run: Run,
     what: Annotated[

@@ -8,7 +8,7 @@ import typer
 
 from .. import tasks
 from ..core.settings import SettingError, flags_of, number, parse, split
-from .common import DataDir, Device, Flags, Json, Run, Set, app, declared_flags, device_of, print_json, takes_flags
+from .common import DataDir, Device, Flags, Json, Run, Set, app, command_with_flags, device_of, print_json
 
 
 @app.command(epilog="Example: [bold]recollect models --json[/bold]")
@@ -34,11 +34,10 @@ def task_flags() -> Flags:
     return found
 
 
-@app.command(
-    cls=declared_flags(task_flags),
+@command_with_flags(
+    task_flags,
     epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]",
 )
-@takes_flags
 def train(
     ctx: typer.Context,
     task: Annotated[
@@ -129,7 +128,7 @@ def _split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
 
 def _check_flags(ctx: typer.Context, allowed: Sequence[str], expected: str) -> None:
     """A flag that would change nothing is refused, not passed over."""
-    for parameter in ctx.command.get_params(ctx):
+    for parameter in ctx.command.params:
         source = ctx.get_parameter_source(parameter.name or "")
         if parameter.name not in ("task", *allowed) and source is not None and source.name == "COMMANDLINE":
             raise ValueError(f"{expected}, found {parameter.opts[0]}; leave it out")

@@ -71,7 +71,7 @@ def kind_of(model: str) -> Kind:
 
 
 class StackedModels:
-    """For tasks whose models are stacks of layers: those they name, or any layer of the registry that can be stacked."""
+    """For tasks whose models are stacks of layers: those they name, or any layer that can be stacked."""
 
     models: ClassVar[Sequence[str]]
     stacks: ClassVar[bool] = True

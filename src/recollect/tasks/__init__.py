@@ -50,7 +50,8 @@ def _load_outside(path: Path) -> ModuleType:
         raise SettingError(f"{VARIABLE}: expected folders with a task.py, {os.pathsep!r} between, found none at {path}")
     origin = file if file.is_file() else None
     spec = util.spec_from_file_location(name, origin or path / "task.py", submodule_search_locations=[str(path)])
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = util.module_from_spec(spec)
     sys.modules[name] = module
     if origin is not None:

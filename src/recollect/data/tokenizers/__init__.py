@@ -28,7 +28,7 @@ KINDS = {"chars": Chars, "bytes": Bytes, "words": Words, "bpe": Bpe}
 
 
 def train(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenizer:
-    """A tokeniser of one of the kinds that `TOKENIZERS` names, its vocabulary taken from `texts` (a list, or what can be read again)."""
+    """A tokenizer of one of the `TOKENIZERS`, its vocabulary from `texts` (a list, or what can be read again)."""
     if kind == "chars+bytes":
         return Chars.train(texts, vocab, fallback="bytes")
     if kind not in KINDS:

@@ -12,7 +12,7 @@ from ...core.contract import ContractError
 from ...core.inspection import Instrument, Reading
 from ...core.settings import option
 from ...core.task import LoadedRun, RunError
-from . import model as vectors
+from .model import axes
 from .rated import Kept
 
 COUNT = "Of directions and nearest: how many items."
@@ -67,7 +67,7 @@ def nearest_items(run: LoadedRun[Any, Kept], item: str, count: int = 10) -> list
         place = artifacts.titles.index(item)
     if place is None:
         raise RunError(unknown_item(item, artifacts))
-    found = vectors.axes(*run.model.vectors())
+    found = axes(*run.model.vectors())
     vectors = nn.functional.normalize(found.items * found.strength, dim=-1)
     alike = vectors @ vectors[place]
     alike[place] = -torch.inf
@@ -89,7 +89,7 @@ def unknown_item(item: str, artifacts: Kept) -> str:
 def score_axes(run: LoadedRun[Any, Kept], count: int = 5) -> list[dict[str, Any]]:
     """What moves the scores most: each axis with its share of them, and the items at its two ends."""
     artifacts = run.artifacts
-    found = vectors.axes(*run.model.vectors())
+    found = axes(*run.model.vectors())
     shares = found.strength.square() / found.strength.square().sum()
     rows = []
     for axis, share in enumerate(shares.tolist()):
