@@ -16,10 +16,11 @@ import tiny
 from recollect.core import files
 from recollect.core import state as states
 from recollect.decode import sample, stream
+from recollect.tasks.text.task import TextTask
 from recollect.train import checkpoint
+from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.loop import Trainer
-from recollect.train.text import JOB
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def trained(tmp_path_factory):
     book.write_text(tiny.prose(), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RECOLLECT_CACHE", str(base / "cache"))
-        JOB.train(tiny.configure(book, steps=6, save_every=3, eval_every=6), str(base / "run"))
+        runs.train(TextTask, tiny.configure(book, steps=6, save_every=3, eval_every=6), str(base / "run"))
     return base / "run"
 
 
@@ -84,7 +85,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 def test_a_disk_that_fills_up_while_training_leaves_a_checkpoint_to_go_on_from(book, tmp_path, monkeypatch, what):
     expected = tmp_path / "whole"
     settings = {"steps": 12, "save_every": 3, "eval_every": 12}
-    JOB.train(tiny.configure(book, **settings), str(expected))
+    runs.train(TextTask, tiny.configure(book, **settings), str(expected))
     folder = RunFolder(tmp_path / "run")
     with monkeypatch.context() as patch:
         real, saves = checkpoint.save, []
@@ -97,10 +98,10 @@ def test_a_disk_that_fills_up_while_training_leaves_a_checkpoint_to_go_on_from(b
 
         patch.setattr(checkpoint, "save", save)
         with pytest.raises(OSError, match="No space left"):
-            JOB.train(tiny.configure(book, **settings), str(folder.path))
+            runs.train(TextTask, tiny.configure(book, **settings), str(folder.path))
     assert checkpoint.read_tensors(folder.last)[1]["spent"]["step"] == 6
     assert not list(folder.path.rglob("*.part"))
-    JOB.resume(str(folder.path))
+    runs.resume(str(folder.path))
     assert tiny.outcome(folder) == tiny.outcome(RunFolder(expected))
 
 
@@ -171,7 +172,7 @@ def test_a_spoilt_model_is_refused_in_one_line_and_nothing_in_it_runs(run, tmp_p
     proof = tmp_path / "executed"
     run.model_path.write_bytes(SPOILT[kind](run.model_path.read_bytes(), proof))
     with pytest.raises(checkpoint.CheckpointError) as caught:
-        JOB.load(run.path)
+        runs.load(run.path)
     assert "model.safetensors" in one_line(caught)
     assert not proof.exists()
 
@@ -187,7 +188,7 @@ def test_a_spoilt_checkpoint_is_refused_in_one_line_and_kept(run, tmp_path, kind
     spoilt = SPOILT[kind](run.last.read_bytes(), proof)
     run.last.write_bytes(spoilt)
     with pytest.raises(checkpoint.CheckpointError) as caught:
-        JOB.resume(str(run.path))
+        runs.resume(str(run.path))
     assert "last.safetensors" in one_line(caught)
     assert not proof.exists()
     assert run.last.read_bytes() == spoilt
@@ -196,13 +197,13 @@ def test_a_spoilt_checkpoint_is_refused_in_one_line_and_kept(run, tmp_path, kind
 @pytest.mark.parametrize("part", ["rng.cpu", "model.", "carry", "note", "schedule", "spent"])
 def test_a_checkpoint_that_lacks_a_part_is_refused_in_one_line(book, tmp_path, part):
     folder = RunFolder(tmp_path / "run")
-    JOB.train(tiny.configure(book, steps=3, windows="sequential", momentum=0.5), str(folder.path))
+    runs.train(TextTask, tiny.configure(book, steps=3, windows="sequential", momentum=0.5), str(folder.path))
     tensors, note = checkpoint.read_tensors(folder.last)
     kept = {name: tensor for name, tensor in tensors.items() if not name.startswith(part)}
     note = {"note": {}, "schedule": note | {"schedule": 3}, "spent": note | {"spent": {"steps": 3}}}.get(part, note)
     checkpoint.write_tensors(folder.last, kept, note)
     with pytest.raises(checkpoint.CheckpointError) as caught:
-        JOB.resume(str(folder.path), longer=6)
+        runs.resume(str(folder.path), longer=6)
     assert "last.safetensors" in one_line(caught)
 
 
@@ -210,10 +211,10 @@ def test_the_weights_of_another_model_are_refused_in_one_line(run, book, tmp_pat
     for width in ("4", "8"):
         other = tmp_path / f"other-{width}"
         kind = "lstm" if width == "4" else "gru"
-        JOB.train(tiny.configure(book, kind, steps=3, width=width), str(other))
+        runs.train(TextTask, tiny.configure(book, kind, steps=3, width=width), str(other))
         shutil.copy(other / "model.safetensors", run.model_path)
         with pytest.raises(checkpoint.CheckpointError) as caught:
-            JOB.load(run.path)
+            runs.load(run.path)
         assert "expected this model's weights" in one_line(caught)
 
 
@@ -271,7 +272,7 @@ def test_a_config_that_is_none_is_refused_in_one_line(run, kind):
     content = CONFIGS.get(kind) or (CHANGES[kind](run.config()) if kind in CHANGES else b"")
     run.config_path.write_bytes(content)
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - one_line looks at the message
-        JOB.load(run.path)
+        runs.load(run.path)
     one_line(caught)
 
 
@@ -280,7 +281,7 @@ def test_a_config_without_the_text_it_came_from_is_refused_by_resume(run):
     del content["corpus"]
     run.write_json("config.json", content)
     with pytest.raises(RunError, match="fingerprint") as caught:
-        JOB.resume(str(run.path))
+        runs.resume(str(run.path))
     one_line(caught)
 
 
@@ -291,7 +292,7 @@ def test_a_mixture_of_itself_is_refused(run, tmp_path):
         folder = RunFolder(path)
         folder.write_json("config.json", folder.config() | {"model": {"name": "mixture", "of": [str(of), str(of)]}})
     with pytest.raises(RunError, match="of itself") as caught:
-        JOB.load(run.path)
+        runs.load(run.path)
     one_line(caught)
 
 
@@ -302,7 +303,7 @@ def test_a_mixture_without_a_sensible_share_is_refused(run, tmp_path, share):
     tensors = {"other": torch.ones(())} if share is None else {"share": torch.tensor(share)}
     checkpoint.write_tensors(run.model_path, tensors, {})
     with pytest.raises(checkpoint.CheckpointError, match="share") as caught:
-        JOB.load(run.path)
+        runs.load(run.path)
     one_line(caught)
 
 
@@ -321,14 +322,14 @@ def test_a_run_folder_that_is_none_is_refused_in_one_line(run, tmp_path, kind):
         for name in names:
             (place / name).unlink()
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - one_line looks at the message
-        JOB.load(place)
+        runs.load(place)
     assert place.name in one_line(caught)
 
 
 def test_a_run_without_its_last_weights_falls_back_on_its_best(run):
-    best = JOB.load(run.path).model.state_dict()
+    best = runs.load(run.path).model.state_dict()
     run.model_path.unlink()
-    again = JOB.load(run.path).model.state_dict()
+    again = runs.load(run.path).model.state_dict()
     assert all(torch.equal(again[name], tensor) for name, tensor in best.items())
 
 
@@ -342,7 +343,7 @@ def test_training_into_a_place_that_is_taken_is_refused_and_touches_nothing(run,
         (place / "thesis.txt").write_text("years of work")
     before = sorted((str(p), p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file())
     with pytest.raises(RunError, match="expected a new or empty folder") as caught:
-        JOB.train(tiny.configure(book), str(place))
+        runs.train(TextTask, tiny.configure(book), str(place))
     one_line(caught)
     after = sorted((str(p), p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file() and "cache" not in p.parts)
     assert after == [entry for entry in before if f"{os.sep}cache{os.sep}" not in entry[0]]
@@ -350,11 +351,11 @@ def test_training_into_a_place_that_is_taken_is_refused_and_touches_nothing(run,
 
 def test_going_on_with_another_text_is_refused(book, tmp_path):
     out = tmp_path / "run"
-    JOB.train(tiny.configure(book, steps=3), str(out))
+    runs.train(TextTask, tiny.configure(book, steps=3), str(out))
     before = tiny.digest(RunFolder(out).last)
     book.write_text(tiny.prose(seed=5), encoding="utf-8")
     with pytest.raises(RunError, match="expected the data that the run began with, found other data") as caught:
-        JOB.resume(str(out), longer=6)
+        runs.resume(str(out), longer=6)
     one_line(caught)
     assert tiny.digest(RunFolder(out).last) == before
 
@@ -363,23 +364,23 @@ def test_a_state_of_another_model_is_refused_in_one_line(run, book, tmp_path):
     def write(used, **options):
         return "".join(
             stream.write(
-                used.model, used.kept, () if "state_in" in options else ["the"], sample.Config(length=3), **options
+                used.model, used.artifacts, () if "state_in" in options else ["the"], sample.Config(length=3), **options
             )
         )
 
     state = tmp_path / "state"
-    write(JOB.load(run.path), state_out=str(state))
+    write(runs.load(run.path), state_out=str(state))
     others = [tiny.configure(book, "gru", steps=3), tiny.configure(book, steps=3, width=4)]
     others.append(tiny.configure(book, steps=3, tokenizer="bytes"))
     for i, other in enumerate(others):
-        JOB.train(other, str(tmp_path / f"other-{i}"))
+        runs.train(TextTask, other, str(tmp_path / f"other-{i}"))
         with pytest.raises(ValueError, match="expected") as caught:
-            write(JOB.load(tmp_path / f"other-{i}"), state_in=str(state))
+            write(runs.load(tmp_path / f"other-{i}"), state_in=str(state))
         one_line(caught)
     for content in (b"", b"hello", state.read_bytes()[:-3], pickle.dumps(Bomb(tmp_path / "executed"))):
         state.write_bytes(content)
         with pytest.raises(states.StateError) as caught:
-            write(JOB.load(run.path), state_in=str(state))
+            write(runs.load(run.path), state_in=str(state))
         one_line(caught)
     assert not (tmp_path / "executed").exists()
 
@@ -445,5 +446,7 @@ def test_a_trainer_without_a_folder_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = tiny.task(tiny.prose(200), context=8, batch=2)
     run = tiny.configure("unused", steps=3)
-    Trainer(task, JOB.build(run.model, task.corpus.tokenizer), run.train, None, torch.device("cpu")).run()
+    Trainer(
+        task, TextTask.build_model(run.model, task.data.tokenizer, runs.load), run.train, None, torch.device("cpu")
+    ).run()
     assert list(tmp_path.iterdir()) == []

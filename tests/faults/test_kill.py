@@ -11,9 +11,10 @@ import time
 import pytest
 
 import tiny
+from recollect.tasks.text.task import TextTask
 from recollect.train import checkpoint
+from recollect.train import run as runs
 from recollect.train.folder import RunFolder
-from recollect.train.text import JOB
 
 OTHERS = {  # each kind with something of its own that must survive: an average, noise, a state that is carried
     "ar": {"optimizer": "sgd", "momentum": "0.9"},
@@ -208,5 +209,5 @@ def test_the_command_itself_is_killed_and_goes_on(book, tmp_path):
 def test_training_in_the_process_itself_is_not_disturbed_by_its_signals(book, tmp_path):
     """The handlers that were there before are there after."""
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    JOB.train(tiny.configure(book), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book), str(tmp_path / "run"))
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

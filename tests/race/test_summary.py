@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.race import rates
-from recollect.race.terms import Terms, chosen
-from recollect.race.heats import HEATS
 from recollect.core.metric import Metric
+from recollect.race import rates
+from recollect.race.heats import HEATS
 from recollect.race.notes import _note_baselines, write_notes
 from recollect.race.summary import Name, Standing, Summary, load, mark_unfair, measure_gain, summarize
+from recollect.race.terms import Terms, chosen
 from web import made
 
 

@@ -114,8 +114,9 @@ def test_every_row_says_where_it_comes_from():
 
 
 def test_every_recipe_reads():
-    from recollect.core.settings import read_recipe
     from recollect.train.jobs import JOBS
+
+    from recollect.core.settings import read_recipe
 
     found = list((ROOT / "recipes").glob("*/*.json"))
     assert len(found) > 10

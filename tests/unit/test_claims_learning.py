@@ -9,14 +9,32 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from recollect.train.jobs import JOBS
 
 from recollect import claims
-from recollect.claims import _gaps, _shown, _trained, bptt, capacity, clip, depth, gates, heads, long_gap, long_rnn, parity, recall, sharing, stores, ttt_batch, warm_up
+from recollect.claims import (
+    _gaps,
+    _shown,
+    _trained,
+    bptt,
+    capacity,
+    clip,
+    depth,
+    gates,
+    heads,
+    long_gap,
+    long_rnn,
+    parity,
+    recall,
+    sharing,
+    stores,
+    ttt_batch,
+    warm_up,
+)
 from recollect.claims.claim import Effort, Verdict
 from recollect.core import laws
 from recollect.models import language
 from recollect.tasks.memory.data import Gap
-from recollect.train.jobs import JOBS
 from recollect.train.loop import TrainingStopped
 
 HOLDS, LIMITS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.LIMITS, Verdict.FAILS, Verdict.UNDECIDED

@@ -5,15 +5,16 @@ import os
 import signal
 
 import pytest
+from recollect.train.jobs import named
 from typer.testing import CliRunner
 
 import tiny
 from recollect import cli
 from recollect.cli.common import device_of
 from recollect.tasks.memory.gap_text import LANGUAGES
+from recollect.tasks.text.task import TextTask
+from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
-from recollect.train.jobs import named
-from recollect.train.text import JOB
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def run(tmp_path):
     """A text run of six steps."""
     book = tmp_path / "book.txt"
     book.write_text(tiny.prose(), encoding="utf-8")
-    JOB.train(tiny.configure(book, steps=6), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book, steps=6), str(tmp_path / "run"))
     return RunFolder(tmp_path / "run")
 
 
@@ -108,7 +109,7 @@ def test_baselines_that_have_seen_what_they_are_measured_on_are_called_so(run, t
     other.write_text("the", encoding="utf-8")
     assert "they have seen its answers" in invoke("eval", run.path, "--data", other).stdout
     assert "they have seen its answers" not in invoke("eval", run.path).stdout
-    assert "baselines_seen" not in JOB.measure(str(run.path), split="valid")
+    assert "baselines_seen" not in runs.evaluate(str(run.path), split="valid")
 
 
 # ------------------------------------------------------------------------------------------------ forecasts
@@ -238,7 +239,7 @@ def test_a_state_that_cannot_be_saved_is_refused_before_anything_is_written(run,
 def test_without_a_prompt_a_run_writes_though_its_text_has_no_line_break(text, tmp_path):
     book = tmp_path / "book.txt"
     book.write_text(text, encoding="utf-8")
-    JOB.train(tiny.configure(book, steps=2), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book, steps=2), str(tmp_path / "run"))
     done = invoke("generate", tmp_path / "run", "--length", 5)
     assert done.exit_code == 0
     assert set(done.stdout) - {"\n"} <= set(text)

@@ -13,7 +13,19 @@ from laws.cases import describe, every_layer
 from recollect.core import ragged
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Encoder, Layer
-from recollect.layers import ENCODERS, LAYERS, attention, build, build_encoder, combine, cross_attention, gru, lstm, position, transformer
+from recollect.layers import (
+    ENCODERS,
+    LAYERS,
+    attention,
+    build,
+    build_encoder,
+    combine,
+    cross_attention,
+    gru,
+    lstm,
+    position,
+    transformer,
+)
 from unit.oracles import source
 
 

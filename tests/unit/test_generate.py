@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 import torch
+from recollect.train.job import Used
 from torch import nn
 from typer.testing import CliRunner
 
@@ -16,8 +17,8 @@ from recollect.data.tokenizers import Bpe, Bytes, Chars, Words
 from recollect.decode import sample, stream
 from recollect.models import language, ngram
 from recollect.tasks.text.mixture import Mixture
-from recollect.train.job import Used
-from recollect.train.text import JOB
+from recollect.tasks.text.task import TextTask
+from recollect.train import run as runs
 
 VOCAB = 7
 LETTERS = "abcdefg"
@@ -299,7 +300,7 @@ def write(used, prompts=("a",), stops=(), state_in=None, state_out=None, **setti
     """The pieces as they come."""
     config = sample.Config(**{"greedy": True} | settings)
     return list(
-        stream.write(used.model, used.kept, prompts, config, stops=stops, state_in=state_in, state_out=state_out)
+        stream.write(used.model, used.artifacts, prompts, config, stops=stops, state_in=state_in, state_out=state_out)
     )
 
 
@@ -315,7 +316,7 @@ def test_a_piece_comes_out_before_the_next_token_is_made():
     used = scripted(Chars("abcdefg"), "bcdefg")
     calls = []
     used.model.register_forward_pre_hook(lambda module, given: calls.append(1))
-    pieces = stream.write(used.model, used.kept, ["a"], sample.Config(length=5, greedy=True))
+    pieces = stream.write(used.model, used.artifacts, ["a"], sample.Config(length=5, greedy=True))
     seen = []
     for _ in pieces:
         seen.append(len(calls))
@@ -467,7 +468,7 @@ def test_the_command_writes_and_goes_on(tmp_path, monkeypatch):
     monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "book.txt").write_text(tiny.prose(), encoding="utf-8")
     out, state = str(tmp_path / "run"), str(tmp_path / "state")
-    JOB.train(tiny.configure(tmp_path / "book.txt", "transformer", steps=3), out)
+    runs.train(TextTask, tiny.configure(tmp_path / "book.txt", "transformer", steps=3), out)
 
     def generate(*flags, given=""):
         done = CliRunner().invoke(app, ["generate", out, *flags], input=given, catch_exceptions=False)

@@ -101,6 +101,7 @@ def test_a_setting_has_one_home():
     from dataclasses import fields
 
     from recollect.train.jobs import JOBS
+
     from recollect.train.settings import Settings
 
     handed_on = {"vocab", "lookback", "horizon", "tokens", "users", "items", "features", "pixels"}

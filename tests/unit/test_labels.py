@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import tiny
-from recollect import config as edge
+from recollect.core import settings
 from recollect.core.contract import ContractError
 from recollect.data.files import DataError
 from recollect.data.tokenizers import Words
@@ -22,10 +22,13 @@ from recollect.tasks.labels import data as sets
 from recollect.tasks.labels import task as labels
 from recollect.tasks.labels.idx import read_idx
 from recollect.tasks.labels.labelled import Kept, Labelled, Part
+from recollect.tasks.labels.task import LabelsTask
 from recollect.tasks.labels.texts import in_order, low
+from recollect.tasks.labels.use import classify
+from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
-from recollect.train.labels import JOB, classify
 from recollect.train.loop import Trainer
+from recollect.train.recipe import read_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("RECOLLECT_DATA") or ROOT.parent / "shared" / "data")
@@ -82,7 +85,7 @@ def configure(data, model="gru", **settings):
     given = {"steps": 12, "batch": 8, "warmup": 3, "save_every": 3, "eval_every": 5, "log_every": 2}
     texts = tiny.small(model) if model != "bag" else {}
     texts = texts | {name: str(value) for name, value in (given | settings).items()}
-    return JOB.configure(texts, model=model, data=[str(data)])
+    return runs.configure(LabelsTask, texts, model=model, data=[str(data)])
 
 
 # ------------------------------------------------------------------------------------------------ figures by hand
@@ -138,12 +141,12 @@ def test_a_bag_knows_nothing_of_order():
 
 
 def test_a_bag_is_a_run_like_any_other(table, tmp_path):
-    found = JOB.train(configure(table, "bag"), str(tmp_path / "run"))
+    found = runs.train(LabelsTask, configure(table, "bag"), str(tmp_path / "run"))
     assert found["accuracy"] == 1.0, "good and bad tell"
-    assert JOB.measure(str(tmp_path / "run"), split="valid")["baseline_accuracy"]["bag of words"] == 1.0
-    assert max(JOB.verify(str(tmp_path / "run")).values()) < 1e-10
-    assert JOB.resume(str(tmp_path / "run")) == found
-    said = list(classify(JOB.load(tmp_path / "run"), ["a good film", "so bad"]))
+    assert runs.evaluate(str(tmp_path / "run"), split="valid")["baseline_accuracy"]["bag of words"] == 1.0
+    assert max(runs.verify(str(tmp_path / "run")).values()) < 1e-10
+    assert runs.resume(str(tmp_path / "run")) == found
+    said = list(classify(runs.load(tmp_path / "run"), ["a good film", "so bad"]))
     assert [answer.label for answer in said] == ["pos", "neg"]
 
 
@@ -416,7 +419,7 @@ def test_a_batch_larger_than_the_data_is_all_of_it(table):
 
 
 def test_each_row_is_judged_at_its_own_end(task):
-    model = JOB.build({"name": "gru", "width": 8, "pool": "mean"}, task.data.kept).eval()
+    model = LabelsTask.build_model({"name": "gru", "width": 8, "pool": "mean"}, task.data.kept, runs.load).eval()
     batch = next(task.batches("train", 0))
     assert len(set(batch.lengths.tolist())) > 1
     expected = []
@@ -430,12 +433,12 @@ def test_each_row_is_judged_at_its_own_end(task):
 
 def test_steps_of_images_are_counted_as_they_are_read(pictures):
     task = labels.LabelsTask(labels.Config(batch=4), sets.load(pictures))
-    model = JOB.build({"name": "rnn", "width": 8}, task.data.kept)
+    model = LabelsTask.build_model({"name": "rnn", "width": 8}, task.data.kept, runs.load)
     assert task.loss(model, next(task.batches("train", 0))).tokens == 4 * 12
 
 
 def test_figures_are_those_of_all_rows(task):
-    model = JOB.build({"name": "rnn", "width": 8}, task.data.kept).eval()
+    model = LabelsTask.build_model({"name": "rnn", "width": 8}, task.data.kept, runs.load).eval()
     part, nats, right = task.data.valid, [], []
     for text, answer in zip(texts_of(task.data, "valid"), part.labels, strict=True):
         said = model(torch.from_numpy(task.data.kept.encode(text).astype(np.int64))[None])[0][0, -1].log_softmax(-1)
@@ -490,7 +493,7 @@ class Killed(BaseException):
 )
 def test_a_resumed_run_equals_the_uninterrupted_one(request, tmp_path, monkeypatch, source, model, settings):
     run = configure(request.getfixturevalue(source), model, **settings)
-    JOB.train(run, str(tmp_path / "whole"))
+    runs.train(LabelsTask, run, str(tmp_path / "whole"))
     real = Trainer.save
 
     def save(self):
@@ -501,8 +504,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(request, tmp_path, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "save", save)
         with pytest.raises(Killed):
-            JOB.train(run, str(tmp_path / "resumed"))
-    JOB.resume(str(tmp_path / "resumed"))
+            runs.train(LabelsTask, run, str(tmp_path / "resumed"))
+    runs.resume(str(tmp_path / "resumed"))
     whole, resumed = (tiny.outcome(RunFolder(tmp_path / name)) for name in ("whole", "resumed"))
     assert resumed == whole
     assert whole["metrics"][-1]["step"] == 12
@@ -510,45 +513,47 @@ def test_a_resumed_run_equals_the_uninterrupted_one(request, tmp_path, monkeypat
 
 @pytest.mark.parametrize(("source", "model"), [("table", "lstm"), ("pictures", "transformer")])
 def test_a_run_of_labels_keeps_the_laws(request, tmp_path, source, model):
-    JOB.train(configure(request.getfixturevalue(source), model, pool="attention"), str(tmp_path / "run"))
-    errors = JOB.verify(str(tmp_path / "run"))
+    runs.train(LabelsTask, configure(request.getfixturevalue(source), model, pool="attention"), str(tmp_path / "run"))
+    errors = runs.verify(str(tmp_path / "run"))
     assert set(errors) == {"chunk", "cause", "row", "ragged", "purity", "size", "file"}
     assert max(errors.values()) < 1e-10
 
 
 def test_a_run_folder_holds_all_that_is_needed(table, tmp_path):
-    JOB.train(configure(table), str(tmp_path / "run"))
+    runs.train(LabelsTask, configure(table), str(tmp_path / "run"))
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names >= {"config.json", "model.safetensors", "tokenizer.json", "labels.json", "metrics.jsonl"}
     content = RunFolder(tmp_path / "run").config()
     assert content["task"] == "labels"
     assert content["labels"]["length"] == int(np.median(sets.load(table).train.lengths))
-    row = JOB.result(str(tmp_path / "run"), split="valid", device="cpu")
+    row = runs.result(str(tmp_path / "run"), split="valid", device="cpu")
     assert row["metric"]["name"] == "error"
     assert set(row["baselines"]) == {"majority", "bag of words"}
     assert row["state_bytes"] == 2 * 8 * 4, "two layers of 8 numbers"
-    columns, rows, below = JOB.table(row)
+    columns, rows, below = LabelsTask.table(row)
     assert len(columns) == len(rows[0])
     assert any("bag of words" in line for line in below)
-    assert JOB.headline(JOB.train(configure(table), str(tmp_path / "again"))).startswith("validation accuracy")
+    assert LabelsTask.headline(runs.train(LabelsTask, configure(table), str(tmp_path / "again"))).startswith(
+        "validation accuracy"
+    )
 
 
 def test_other_data_is_measured_whole_with_the_labels_of_the_run(table, tmp_path):
-    JOB.train(configure(table), str(tmp_path / "run"))
+    runs.train(LabelsTask, configure(table), str(tmp_path / "run"))
     other = write(tmp_path / "other.tsv", [("good", "pos"), ("bad", "neg"), ("so", "neg")], order=(1, 0))
     for split in ("valid", "test"):
-        found = JOB.measure(str(tmp_path / "run"), split=split, data=[str(other)])
+        found = runs.evaluate(str(tmp_path / "run"), split=split, data=[str(other)])
         assert (found["rows"], found["classes"]) == (3, ["neg", "pos"])
     one = write(tmp_path / "one.tsv", [("good", "pos"), ("fine", "pos")])
-    assert JOB.measure(str(tmp_path / "run"), split="valid", data=[str(one)])["rows"] == 2, "one label is enough here"
+    assert runs.evaluate(str(tmp_path / "run"), split="valid", data=[str(one)])["rows"] == 2, "one label is enough here"
     strange = write(tmp_path / "strange.tsv", [("good", "1"), ("bad", "0"), ("so", "0")])
     with pytest.raises(DataError, match="found '1' in line 1 of .*strange.tsv"):
-        JOB.measure(str(tmp_path / "run"), split="valid", data=[str(strange)])
+        runs.evaluate(str(tmp_path / "run"), split="valid", data=[str(strange)])
 
 
 def test_lines_are_labelled_in_order_whatever_their_batch(table, tmp_path):
-    JOB.train(configure(table, pool="mean"), str(tmp_path / "run"))
-    used = JOB.load(tmp_path / "run")
+    runs.train(LabelsTask, configure(table, pool="mean"), str(tmp_path / "run"))
+    used = runs.load(tmp_path / "run")
     lines = ["so good\n", "\n", "bad", "  ", "the film was so long and so long and good", "unheard of words"]
     found = list(classify(used, iter(lines)))
     assert [answer is None for answer in found] == [False, True, False, True, False, False]
@@ -563,18 +568,18 @@ def test_lines_are_labelled_in_order_whatever_their_batch(table, tmp_path):
 
 def test_more_lines_than_a_block_are_labelled(table, tmp_path, monkeypatch):
     monkeypatch.setattr("recollect.train.labels.BLOCK", 4)
-    JOB.train(configure(table, "bag"), str(tmp_path / "run"))
-    used = JOB.load(tmp_path / "run")
+    runs.train(LabelsTask, configure(table, "bag"), str(tmp_path / "run"))
+    used = runs.load(tmp_path / "run")
     found = [answer.label for answer in classify(used, ["good", "bad"] * 9, batch=3)]
     assert found == ["pos", "neg"] * 9
 
 
 def test_images_are_labelled_from_lines_of_numbers(pictures, tmp_path):
-    JOB.train(configure(pictures, steps=40, permute=3, lr=0.02), str(tmp_path / "run"))
-    used, test = JOB.load(tmp_path / "run"), read_idx(pictures / "t10k-images-idx3-ubyte", 3)
+    runs.train(LabelsTask, configure(pictures, steps=40, permute=3, lr=0.02), str(tmp_path / "run"))
+    used, test = runs.load(tmp_path / "run"), read_idx(pictures / "t10k-images-idx3-ubyte", 3)
     lines = [" ".join(map(str, image.ravel())) for image in test]
     found = [answer.label for answer in classify(used, [*lines[:5], *(line.replace(" ", ",") for line in lines[5:])])]
-    matrix = np.array(JOB.measure(str(tmp_path / "run"), split="test")["confusion"])
+    matrix = np.array(runs.evaluate(str(tmp_path / "run"), split="test")["confusion"])
     assert found.count("1") == matrix[:, 1].sum()
     with pytest.raises(DataError, match="the 12 pixels of an image of 4 × 3, from 0 to 255, in line 1, found 2"):
         list(classify(used, ["1 2"]))
@@ -592,14 +597,14 @@ def test_images_are_labelled_from_lines_of_numbers(pictures, tmp_path):
     ],
 )
 def test_a_damaged_run_is_told_in_a_line(table, tmp_path, content, message):
-    JOB.train(configure(table), str(tmp_path / "run"))
+    runs.train(LabelsTask, configure(table), str(tmp_path / "run"))
     (tmp_path / "run" / "labels.json").write_text(content)
     with pytest.raises(RunError, match=message) as caught:
-        JOB.load(tmp_path / "run")
+        runs.load(tmp_path / "run")
     assert "\n" not in str(caught.value)
     (tmp_path / "run" / "labels.json").unlink()
     with pytest.raises(RunError, match="labels.json: expected this file"):
-        JOB.load(tmp_path / "run")
+        runs.load(tmp_path / "run")
 
 
 def test_what_is_kept_comes_back():
@@ -624,14 +629,16 @@ def test_what_is_kept_comes_back():
 )
 def test_a_run_that_cannot_be_is_refused_in_a_line(table, tmp_path, model, settings, message):
     with pytest.raises(ValueError, match=message) as caught:
-        JOB.train(JOB.configure(settings, model=model, data=[str(table)]), str(tmp_path / "run"))
+        runs.train(
+            LabelsTask, runs.configure(LabelsTask, settings, model=model, data=[str(table)]), str(tmp_path / "run")
+        )
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_bag_is_for_words(pictures, tmp_path):
     with pytest.raises(ContractError, match="expected one that reads numbers, found 'bag'"):
-        JOB.train(configure(pictures, "bag"), str(tmp_path / "run"))
+        runs.train(LabelsTask, configure(pictures, "bag"), str(tmp_path / "run"))
 
 
 # ------------------------------------------------------------------------------------------------ recipes
@@ -641,30 +648,32 @@ RECIPES = sorted((ROOT / "recipes").glob("labels/*.json"))
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_of_labels_can_be_built_at_the_size_it_names(path):
-    found = edge.read_recipe(str(path))
+    found = read_recipe(str(path))
     assert found.about
     given = {"data": found.data, "tokenizer": found.tokenizer}
-    run = JOB.configure(found.settings, model=found.model, **{name: value for name, value in given.items() if value})
+    run = runs.configure(
+        LabelsTask, found.settings, model=found.model, **{name: value for name, value in given.items() if value}
+    )
     if "mnist" not in path.stem:
         return
     kept = Kept(classes=tuple(map(str, range(10))), shape=(28, 28), step=run.data.step, permute=run.data.permute)
     part = Part(np.zeros((2, 784, 1), np.uint8), np.array([784, 784]), np.array([0, 1]))
     data = Labelled("mnist", kept, part, part, None, "", [])
-    resolved = JOB.resolve(run, data, int(edge.number(found.params)))
+    resolved = LabelsTask.resolve(run, data, int(settings.number(found.params)))
     with torch.device("meta"):
-        assert parameters(JOB.build(resolved.model, kept)) == pytest.approx(70_000, rel=0.03)
+        assert parameters(LabelsTask.build_model(resolved.model, kept, runs.load)) == pytest.approx(70_000, rel=0.03)
     assert (run.data.permute is not None) == ("pmnist" in path.stem)
 
 
 def test_other_tables_have_a_header_where_those_of_the_run_have_one(tmp_path):
     """Its names may be any; a table that begins with a row is read from that row on."""
     first = write(tmp_path / "films.tsv", sentences(), header="what\tverdict")
-    JOB.train(configure(first, "bag", header="true"), str(tmp_path / "run"))
+    runs.train(LabelsTask, configure(first, "bag", header="true"), str(tmp_path / "run"))
     rows = list(sentences(20, seed=1))
     for header in ("what\tverdict", "prose\tsentiment", None):
         other = write(tmp_path / "other.tsv", rows, header=header)
-        assert JOB.measure(str(tmp_path / "run"), split="test", data=[str(other)])["rows"] == 20
-    JOB.train(configure(write(tmp_path / "plain.tsv", sentences()), "bag"), str(tmp_path / "plain"))
+        assert runs.evaluate(str(tmp_path / "run"), split="test", data=[str(other)])["rows"] == 20
+    runs.train(LabelsTask, configure(write(tmp_path / "plain.tsv", sentences()), "bag"), str(tmp_path / "plain"))
     other = write(tmp_path / "other.tsv", rows, header="prose\tsentiment")
     with pytest.raises(DataError, match="expected a label that training has .*found 'sentiment' in line 1"):
-        JOB.measure(str(tmp_path / "plain"), split="test", data=[str(other)])
+        runs.evaluate(str(tmp_path / "plain"), split="test", data=[str(other)])

@@ -12,8 +12,8 @@ from recollect.core.contract import ContractError
 from recollect.models import language, ngram
 from recollect.models.size import parameters
 from recollect.tasks.text.mixture import Mixture, best_share, mix
-from recollect.train.text import JOB
-from recollect.train.text import mix as mix_runs
+from recollect.tasks.text.task import TextTask
+from recollect.train import run as runs
 
 VOCAB = 7
 
@@ -289,39 +289,43 @@ def test_a_model_that_adds_nothing_gets_nothing():
 
 
 @pytest.fixture
-def runs(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch):
     """A counted run and a trained one of the same text."""
     monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "book.txt").write_text(tiny.prose(800), encoding="utf-8")
     for model, settings in (("ngram", {"order": 3}), ("gru", {"steps": 60, "lr": 0.03, "context": 24, "batch": 8})):
         run = tiny.configure(tmp_path / "book.txt", model, **settings)
-        JOB.train(run, str(tmp_path / model))
+        runs.train(TextTask, run, str(tmp_path / model))
     return tmp_path
 
 
-def test_a_mixture_of_two_runs_is_no_worse_than_the_better_one_and_loads_again(runs):
+def mix(folder, *names):
+    return runs.combine(TextTask, "mixture", [str(folder / name) for name in names], str(folder / "mixture"))
+
+
+def test_a_mixture_of_two_runs_is_no_worse_than_the_better_one_and_loads_again(folder):
     alone = [
-        JOB.measure(str(runs / name), split="valid", rules=["stateful"])["rules"]["stateful"]["nats_per_token"]
+        runs.evaluate(str(folder / name), split="valid", rules=["stateful"])["rules"]["stateful"]["nats_per_token"]
         for name in ("ngram", "gru")
     ]
-    found = mix_runs(str(runs / "ngram"), str(runs / "gru"), str(runs / "mixture"))
+    found = mix(folder, "ngram", "gru")
     assert found["nats_per_token"] <= min(alone) + 1e-5
     assert 0 < found["share"] < 1
-    again = JOB.measure(str(runs / "mixture"), split="valid", rules=["stateful"])["rules"]["stateful"]
+    again = runs.evaluate(str(folder / "mixture"), split="valid", rules=["stateful"])["rules"]["stateful"]
     assert again["nats_per_token"] == pytest.approx(found["nats_per_token"], rel=1e-6)
-    assert JOB.verify(str(runs / "mixture"))
+    assert runs.verify(str(folder / "mixture"))
 
 
-def test_runs_with_different_tokenizers_do_not_mix(runs):
-    other = tiny.configure(runs / "book.txt", "ngram", tokenizer="bytes")
-    JOB.train(other, str(runs / "bytes"))
+def test_runs_with_different_tokenizers_do_not_mix(folder):
+    other = tiny.configure(folder / "book.txt", "ngram", tokenizer="bytes")
+    runs.train(TextTask, other, str(folder / "bytes"))
     with pytest.raises(ValueError, match="expected two runs with one tokenizer"):
-        mix_runs(str(runs / "ngram"), str(runs / "bytes"), str(runs / "mixture"))
-    assert not (runs / "mixture").exists()
+        mix(folder, "ngram", "bytes")
+    assert not (folder / "mixture").exists()
 
 
-def test_the_laws_hold_on_a_trained_run(runs):
-    found = JOB.verify(str(runs / "gru"))
+def test_the_laws_hold_on_a_trained_run(folder):
+    found = runs.verify(str(folder / "gru"))
     assert max(found.values()) < 1e-10
 
 

@@ -16,8 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import tiny
 from recollect import config as edge
-from recollect.core.settings import SettingError
 from recollect.core.contract import ContractError
+from recollect.core.settings import SettingError
 from recollect.data.files import DataError
 from recollect.models import classifier
 from recollect.models.body import KINDS

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from recollect.train.jobs import JOBS
 
 from recollect import build, layers
 from recollect.core.contract import Config as BaseConfig
@@ -16,10 +17,9 @@ from recollect.layers import outside, rnn
 from recollect.models import language
 from recollect.models.body import kind_of
 from recollect.race import look, run
-from recollect.race.terms import Terms, chosen
 from recollect.race.heats import HEATS
+from recollect.race.terms import Terms, chosen
 from recollect.tasks.series import model as forecaster
-from recollect.train.jobs import JOBS
 
 FILE = '''"""A layer of one's own.
 

@@ -7,22 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from recollect.race.ladders import LADDERS
+from recollect.train.jobs import JOBS, job_of
 from typer.testing import CliRunner
 
 from recollect.cli import app
-from recollect.core.settings import SettingError
 from recollect.core.contract import ContractError
+from recollect.core.metric import Metric
+from recollect.core.settings import SettingError
 from recollect.models.size import parameters
 from recollect.race import entry as entries
 from recollect.race import rates, run, search
-from recollect.race.terms import Heat, Terms, accepted, batch_of, chosen
 from recollect.race.heats import DEFAULT, HEATS
-from recollect.race.ladders import LADDERS
-from recollect.core.metric import Metric
 from recollect.race.notes import write_notes
 from recollect.race.processes import Died, Task, together
 from recollect.race.summary import SIZE_TOLERANCE, load, summarize
-from recollect.train.jobs import JOBS, job_of
+from recollect.race.terms import Heat, Terms, accepted, batch_of, chosen
 from recollect.train.progress import Progress
 from tiny import prose
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import tiny
-from recollect import config as edge
 from recollect.core.contract import ContractError
 from recollect.data.files import DataError
 from recollect.models.size import parameters
@@ -19,10 +18,13 @@ from recollect.tasks.ratings import data as sets
 from recollect.tasks.ratings import model as models
 from recollect.tasks.ratings import task as ratings
 from recollect.tasks.ratings.generated import Made
+from recollect.tasks.ratings.instruments import nearest_items, score_axes
 from recollect.tasks.ratings.rated import Kept, Part, Ratings
+from recollect.tasks.ratings.task import RatingsTask
+from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.loop import Trainer
-from recollect.train.ratings import JOB, directions, nearest
+from recollect.train.recipe import read_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"users": 30, "items": 20, "ratings": 400, "rank": 2}
@@ -31,7 +33,7 @@ SMALL = {"users": 30, "items": 20, "ratings": 400, "rank": 2}
 def configure(model="dot", data=(), **settings):
     given = {"steps": 12, "batch": 64, "warmup": 3, "save_every": 3, "eval_every": 5, "log_every": 2, "lr": 0.03}
     texts = {name: str(value) for name, value in (given | settings).items()}
-    return JOB.configure(texts, model=model, **({"data": data} if data else {}))
+    return runs.configure(RatingsTask, texts, model=model, **({"data": data} if data else {}))
 
 
 def by_hand(part, kept, train=None):
@@ -260,7 +262,7 @@ def test_recovery_sees_through_a_rotation_and_not_through_noise():
 @pytest.mark.parametrize(("users", "items", "told"), [(3, 2, False), (60, 8, False), (60, 40, True)])
 def test_nothing_is_said_of_features_that_anything_could_fit(tmp_path, users, items, told):
     settings = {"users": users, "items": items, "ratings": users * items, "dim": 8}
-    found = JOB.train(configure(data=("generated",), **settings), str(tmp_path / "run"))
+    found = runs.train(RatingsTask, configure(data=("generated",), **settings), str(tmp_path / "run"))
     assert ("item_recovery" in found) == told
 
 
@@ -288,12 +290,12 @@ def learned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ratings")
     for name, run in runs.items():
         run = replace(run, train=replace(run.train, eval_every=100, save_every=300, weight_decay=0.1))
-        JOB.train(run, str(folder / name))
+        runs.train(RatingsTask, run, str(folder / name))
     return folder
 
 
 def measured(learned, name):
-    return JOB.measure(str(learned / name), split="test")
+    return runs.evaluate(str(learned / name), split="test")
 
 
 def test_true_features_are_found_again_up_to_a_rotation(learned):
@@ -316,37 +318,37 @@ def test_with_and_without_biases_learned_and_hand_set(learned):
     assert measured(learned, "features")["rmse"] < measured(learned, "dot")["rmse"]
     biases = measured(learned, "biases")
     assert biases["rmse"] == pytest.approx(biases["baselines"]["biases"], rel=0.03)
-    assert parameters(JOB.load(learned / "biases").model) == 701 + 1
+    assert parameters(runs.load(learned / "biases").model) == 701 + 1
 
 
 def test_the_nearest_items_are_those_with_like_features(learned):
-    used = JOB.load(learned / "dot")
-    truth = JOB.read(used.run.data, None, used.kept).truth
+    used = runs.load(learned / "dot")
+    truth = RatingsTask.load_data(used.config.data, None, used.artifacts).truth
     true = torch.nn.functional.normalize(torch.from_numpy(truth.items), dim=-1)
     for item in ("item7", "item200"):
-        found = nearest(used, item, 3)
+        found = nearest_items(used, item, 3)
         assert [row["similarity"] for row in found] == sorted((row["similarity"] for row in found), reverse=True)
         assert item not in [row["item"] for row in found]
-        place = used.kept.items.index(item)
-        alike = true[[used.kept.items.index(row["item"]) for row in found]] @ true[place]
+        place = used.artifacts.items.index(item)
+        alike = true[[used.artifacts.items.index(row["item"]) for row in found]] @ true[place]
         assert alike.min() > 0.8
     with pytest.raises(RunError, match="expected one of 300 items such as .*, found 'itme7'; did you mean 'item7'"):
-        nearest(used, "itme7")
+        nearest_items(used, "itme7")
 
 
 def test_directions_are_told_with_their_share_and_both_ends(learned):
-    found = directions(JOB.load(learned / "dot"), n=2)
+    found = score_axes(runs.load(learned / "dot"), n=2)
     assert [row["axis"] for row in found] == [1, 2, 3]
     assert sum(row["share"] for row in found) == pytest.approx(1)
     assert all(len(row["high"]) == len(row["low"]) == 2 for row in found)
     json.dumps(found)
     with pytest.raises(ContractError, match="expected a model with vectors, found one of biases alone"):
-        directions(JOB.load(learned / "biases"))
+        score_axes(runs.load(learned / "biases"))
 
 
 def test_ratings_have_nothing_to_verify_and_say_so(learned):
     with pytest.raises(RunError, match="expected a model that reads a sequence, found ratings") as caught:
-        JOB.verify(str(learned / "dot"))
+        runs.verify(str(learned / "dot"))
     assert "\n" not in str(caught.value)
 
 
@@ -360,7 +362,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("model", ["dot", "features"])
 def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, monkeypatch, model):
     run = configure(model, features="truth", **SMALL)
-    JOB.train(run, str(tmp_path / "whole"))
+    runs.train(RatingsTask, run, str(tmp_path / "whole"))
     real = Trainer.save
 
     def save(self):
@@ -371,41 +373,41 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, monkeypatch, model
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "save", save)
         with pytest.raises(Killed):
-            JOB.train(run, str(tmp_path / "resumed"))
-    JOB.resume(str(tmp_path / "resumed"))
+            runs.train(RatingsTask, run, str(tmp_path / "resumed"))
+    runs.resume(str(tmp_path / "resumed"))
     whole, resumed = (tiny.outcome(RunFolder(tmp_path / name)) for name in ("whole", "resumed"))
     assert resumed == whole
 
 
 def test_a_run_folder_holds_all_that_is_needed(tmp_path):
-    JOB.train(configure("features", features="truth", **SMALL), str(tmp_path / "run"))
+    runs.train(RatingsTask, configure("features", features="truth", **SMALL), str(tmp_path / "run"))
     assert (tmp_path / "run" / "names.json").exists()
-    row = JOB.result(str(tmp_path / "run"), split="test", device="cpu")
+    row = runs.result(str(tmp_path / "run"), split="test", device="cpu")
     assert (row["task"], row["metric"]["name"], row["state_bytes"]) == ("ratings", "rmse", 0)
     assert row["flops"] == 12 * 64 * 2 * 2 * 3, "of all steps: a pair costs twice its two features"
-    columns, rows, below = JOB.table(row)
+    columns, rows, below = RatingsTask.table(row)
     assert len(columns) == len(rows[0])
     assert any("mean" in line and "biases" in line for line in below)
-    before = JOB.load(tmp_path / "run").model.features
+    before = runs.load(tmp_path / "run").model.features
     assert before[:-1].any(dim=1).all(), "the features are in the run's weights"
     (tmp_path / "run" / "names.json").write_text('{"users": []}')
     with pytest.raises(RunError, match="expected the users and items of a run"):
-        JOB.load(tmp_path / "run")
+        runs.load(tmp_path / "run")
 
 
 def test_other_ratings_are_measured_whole_with_the_names_of_the_run(tmp_path):
     (tmp_path / "u.data").write_text("\n".join(LINES))
-    JOB.train(configure(data=[str(tmp_path / "u.data")]), str(tmp_path / "run"))
+    runs.train(RatingsTask, configure(data=[str(tmp_path / "u.data")]), str(tmp_path / "run"))
     (tmp_path / "new").write_text("1\t100\t5\n99\t100\t3\n")
-    found = JOB.measure(str(tmp_path / "run"), split="valid", data=[str(tmp_path / "new")])
+    found = runs.evaluate(str(tmp_path / "run"), split="valid", data=[str(tmp_path / "new")])
     assert found["ratings"] == 2
 
 
 def test_params_choose_the_width(tmp_path):
-    JOB.train(configure(**SMALL), str(tmp_path / "run"), params=600)
+    runs.train(RatingsTask, configure(**SMALL), str(tmp_path / "run"), params=600)
     assert RunFolder(tmp_path / "run").config()["model"]["dim"] == pytest.approx((600 - 52) / 52, abs=1)
     with pytest.raises(ContractError, match="expected the model dot, whose dim is free"):
-        JOB.train(configure("biases", **SMALL), str(tmp_path / "other"), params=600)
+        runs.train(RatingsTask, configure("biases", **SMALL), str(tmp_path / "other"), params=600)
 
 
 @pytest.mark.parametrize(
@@ -421,15 +423,15 @@ def test_params_choose_the_width(tmp_path):
 )
 def test_a_run_that_cannot_be_is_refused_in_a_line(tmp_path, model, settings, message):
     with pytest.raises(ValueError, match=message) as caught:
-        JOB.train(JOB.configure(settings, model=model), str(tmp_path / "run"))
+        runs.train(RatingsTask, runs.configure(RatingsTask, settings, model=model), str(tmp_path / "run"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("ratings/*.json")), ids=lambda path: path.stem)
 def test_every_recipe_of_ratings_can_be_built(path):
-    found = edge.read_recipe(str(path))
+    found = read_recipe(str(path))
     assert found.about
-    run = JOB.configure(found.settings, model=found.model, data=found.data)
-    data = JOB.read(run.data, None)
-    JOB.build(JOB.resolve(run, data, None).model, data.kept)
+    run = runs.configure(RatingsTask, found.settings, model=found.model, data=found.data)
+    data = RatingsTask.load_data(run.data, None)
+    RatingsTask.build_model(RatingsTask.resolve(run, data, None).model, data.kept, runs.load)

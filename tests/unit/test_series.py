@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import tiny
-from recollect.core.settings import read_recipe
 from recollect.core.contract import ContractError
+from recollect.core.settings import read_recipe
 from recollect.data.files import DataError
 from recollect.report import series as series_figure
 from recollect.report.series import plot

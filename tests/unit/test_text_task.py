@@ -158,7 +158,7 @@ def test_perplexity_does_not_overflow():
 def test_bits_per_byte_are_those_of_the_text_not_of_the_tokens():
     """4 characters of 3 bytes and 4 of 1 byte; 8 tokens, of which 7 are predicted, at 2 bits each."""
     task = tiny.task("床前明月abcd", context=4, batch=1)
-    assert task.corpus.text_bytes["valid"] == 16
+    assert task.data.text_bytes["valid"] == 16
 
     class TwoBits(nn.Module):
         def nll(self, x, y, state=None):
@@ -204,7 +204,7 @@ def test_the_loss_at_each_position_is_a_mean_over_whole_windows(count, context):
 
 def test_a_measurement_needs_no_gradient_and_leaves_the_model_alone():
     task = tiny.task(tiny.prose(60), context=8)
-    model = language.Config(vocab=task.corpus.tokenizer.size, model="lstm", width=8, dropout=0.5).build().eval()
+    model = language.Config(vocab=task.data.tokenizer.size, model="lstm", width=8, dropout=0.5).build().eval()
     before = [p.clone() for p in model.parameters()]
     found = [task.evaluate(model, "valid", rule) for rule in RULES]
     assert found == [task.evaluate(model, "valid", rule) for rule in RULES]
@@ -328,7 +328,7 @@ def test_the_state_is_carried_in_order_and_only_there():
 
 def test_a_loss_counts_its_predictions():
     task = tiny.task(tiny.prose(100), context=8, batch=3)
-    model = language.Config(vocab=task.corpus.tokenizer.size, model="rnn", width=4).build()
+    model = language.Config(vocab=task.data.tokenizer.size, model="rnn", width=4).build()
     assert task.loss(model, next(task.batches("train", 0))).tokens == 24
 
 

@@ -1,4 +1,4 @@
-"""The training loop: resuming, schedules, clipping, budgets, stopping, what is kept; and settings at the edge."""
+"""The training loop: resuming, schedules, clipping, budgets, stopping, what is kept; and settings at the settings."""
 
 import json
 import math
@@ -12,19 +12,21 @@ import torch
 from torch import nn
 
 import tiny
-from recollect import config as edge
-from recollect.core.settings import SettingError
+from recollect.core import settings
 from recollect.core.contract import ContractError
+from recollect.core.settings import SettingError
 from recollect.core.task import Loss
 from recollect.models import language
 from recollect.models.size import parameters
 from recollect.tasks.text import task as text
+from recollect.tasks.text.task import TextTask
 from recollect.train import budget, checkpoint
+from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.loop import Trainer, TrainingStopped
 from recollect.train.optim import Average, Schedule, build_optimizer, clip
+from recollect.train.recipe import read_recipe
 from recollect.train.settings import Settings
-from recollect.train.text import JOB
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +69,9 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_a_resumed_run_equals_the_uninterrupted_one(book, tmp_path, monkeypatch, way):
     run = tiny.configure(book, **{"steps": 14} | WAYS[way])
-    JOB.train(run, str(tmp_path / "whole"))
-    tiny.train_until(JOB, run, tmp_path / "resumed", 6, monkeypatch)
-    JOB.resume(str(tmp_path / "resumed"))
+    runs.train(TextTask, run, str(tmp_path / "whole"))
+    tiny.train_until(TextTask, run, tmp_path / "resumed", 6, monkeypatch)
+    runs.resume(str(tmp_path / "resumed"))
     assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
@@ -77,59 +79,59 @@ def test_a_resumed_run_equals_the_uninterrupted_one(book, tmp_path, monkeypatch,
 def test_every_kind_goes_on_with_the_state_that_it_carried(book, tmp_path, monkeypatch, model):
     window = {"window": 5} if model == "transformer" else {}
     run = tiny.configure(book, model, steps=9, windows="sequential", **window)
-    JOB.train(run, str(tmp_path / "whole"))
-    tiny.train_until(JOB, run, tmp_path / "resumed", 6, monkeypatch)
+    runs.train(TextTask, run, str(tmp_path / "whole"))
+    tiny.train_until(TextTask, run, tmp_path / "resumed", 6, monkeypatch)
     tensors, note = checkpoint.read_tensors(RunFolder(tmp_path / "resumed").last)
     assert note["carry"]
     assert any(name.startswith("carry.") and tensor.any() for name, tensor in tensors.items())
-    JOB.resume(str(tmp_path / "resumed"))
+    runs.resume(str(tmp_path / "resumed"))
     assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
 def test_a_resumed_run_does_not_depend_on_where_tensors_lie_in_the_file(book, tmp_path, monkeypatch):
     """A longer note shifts them in memory, and sums in the last bits depend on that."""
     run = tiny.configure(book, "rnn", steps=24, windows="sequential", bptt="unbiased", segment=4)
-    JOB.train(run, str(tmp_path / "whole"))
+    runs.train(TextTask, run, str(tmp_path / "whole"))
     expected = tiny.outcome(RunFolder(tmp_path / "whole"))
     for extra in range(0, 64, 8):
         folder = RunFolder(tmp_path / f"resumed-{extra}")
-        tiny.train_until(JOB, run, folder.path, 3, monkeypatch)
+        tiny.train_until(TextTask, run, folder.path, 3, monkeypatch)
         tensors, note = checkpoint.read_tensors(folder.last)
         checkpoint.write_tensors(folder.last, tensors, note | {"extra": "x" * extra})
-        JOB.resume(str(folder.path))
+        runs.resume(str(folder.path))
         assert tiny.outcome(folder) == expected, f"{extra} characters more"
 
 
 def test_another_seed_gives_another_run(book, tmp_path):
     """Or the tests above would compare nothing."""
     for seed in (0, 1):
-        JOB.train(tiny.configure(book, seed=seed), str(tmp_path / str(seed)))
+        runs.train(TextTask, tiny.configure(book, seed=seed), str(tmp_path / str(seed)))
     a, b = (tiny.outcome(RunFolder(tmp_path / str(seed))) for seed in (0, 1))
     assert all(a[part] != b[part] for part in a)
 
 
 def test_a_finished_run_can_be_made_longer(book, tmp_path):
     settings = {"schedule": "constant", "steps": 6}
-    JOB.train(tiny.configure(book, **settings), str(tmp_path / "run"))
-    JOB.resume(str(tmp_path / "run"), longer=12)
-    JOB.train(tiny.configure(book, **settings | {"steps": 12}), str(tmp_path / "whole"))
+    runs.train(TextTask, tiny.configure(book, **settings), str(tmp_path / "run"))
+    runs.resume(str(tmp_path / "run"), longer=12)
+    runs.train(TextTask, tiny.configure(book, **settings | {"steps": 12}), str(tmp_path / "whole"))
     longer, whole = (RunFolder(tmp_path / name) for name in ("run", "whole"))
     assert tiny.digest(longer.last, "model.") == tiny.digest(whole.last, "model.")
     assert longer.config()["train"]["steps"] == 12
 
 
 def test_a_run_cannot_be_made_shorter_than_it_is(book, tmp_path):
-    JOB.train(tiny.configure(book, steps=6), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book, steps=6), str(tmp_path / "run"))
     with pytest.raises(RunError, match="expected at least the 6 steps that the run has made, found 4"):
-        JOB.resume(str(tmp_path / "run"), longer=4)
+        runs.resume(str(tmp_path / "run"), longer=4)
     assert RunFolder(tmp_path / "run").config()["train"]["steps"] == 6
 
 
 def test_a_refused_resumption_leaves_the_config_as_it_was(book, tmp_path):
-    JOB.train(tiny.configure(book, steps=6), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book, steps=6), str(tmp_path / "run"))
     book.write_text(tiny.prose(700), encoding="utf-8")
     with pytest.raises(RunError, match="found other data"):
-        JOB.resume(str(tmp_path / "run"), longer=12)
+        runs.resume(str(tmp_path / "run"), longer=12)
     assert RunFolder(tmp_path / "run").config()["train"]["steps"] == 6
 
 
@@ -139,7 +141,7 @@ def test_a_taken_place_is_refused_before_data_is_read(book, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")
     with pytest.raises(RunError, match="expected a new or empty folder"):
-        JOB.train(run, str(tmp_path / "run"))
+        runs.train(TextTask, run, str(tmp_path / "run"))
 
 
 def test_a_seed_that_no_flag_can_say_exactly_is_refused():
@@ -276,7 +278,7 @@ def test_accumulated_gradients_are_those_of_one_large_batch(book, tmp_path):
     task = tiny.task(tiny.prose(), context=12, batch=4)
     first = [next(task.batches("train", 0, start=i)) for i in range(2)]
     both = text.Batch(*(torch.cat(parts) for parts in zip(*[b[:2] for b in first], strict=True)), True, 0)
-    vocab = task.corpus.tokenizer.size
+    vocab = task.data.tokenizer.size
     found = []
     for batches, accumulate in ((first, 2), ([both], 1)):
         torch.manual_seed(3)
@@ -300,7 +302,7 @@ def test_accumulated_gradients_are_those_of_one_large_batch(book, tmp_path):
 
 def test_label_smoothing_is_torchs_and_only_in_training():
     task = tiny.task(tiny.prose(), context=12, batch=4, smoothing=0.2)
-    model = language.Config(vocab=task.corpus.tokenizer.size, model="rnn", width=8).build()
+    model = language.Config(vocab=task.data.tokenizer.size, model="rnn", width=8).build()
     batch = next(task.batches("train", 0))
     logits, _ = model(batch.x)
     expected = nn.functional.cross_entropy(logits.flatten(0, 1), batch.y.flatten(), label_smoothing=0.2)
@@ -527,13 +529,13 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_last_good_check
     with monkeypatch.context() as patch:
         patch.setattr(text.TextTask, "loss", poisoned)
         with pytest.raises(TrainingStopped, match=r"step 7: loss nan.*batch 7 of seed 0.*kept") as caught:
-            JOB.train(tiny.configure(book), str(folder.path))
+            runs.train(TextTask, tiny.configure(book), str(folder.path))
     assert "\n" not in str(caught.value)
     tensors, note = checkpoint.read_tensors(folder.last)
     assert note["spent"]["step"] == 6
     assert all(tensor.isfinite().all() for tensor in tensors.values())
-    JOB.resume(str(folder.path))  # the poison gone, it goes on as if nothing had been
-    JOB.train(tiny.configure(book), str(tmp_path / "whole"))
+    runs.resume(str(folder.path))  # the poison gone, it goes on as if nothing had been
+    runs.train(TextTask, tiny.configure(book), str(tmp_path / "whole"))
     assert tiny.outcome(folder) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
@@ -547,7 +549,7 @@ def test_a_gradient_that_is_not_finite_is_named(book, tmp_path, monkeypatch):
 
     monkeypatch.setattr(text.TextTask, "loss", poisoned)
     with pytest.raises(TrainingStopped, match="step 4: .*in the gradient of head.bias"):
-        JOB.train(tiny.configure(book, clip="none"), str(tmp_path / "run"))
+        runs.train(TextTask, tiny.configure(book, clip="none"), str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("save_every", [1, 3])
@@ -555,7 +557,7 @@ def test_a_rate_that_is_too_high_stops_the_run_before_it_spoils_the_checkpoint(b
     folder = RunFolder(tmp_path / "run")
     run = tiny.configure(book, lr="1e38", warmup=0, clip="none", optimizer="sgd", save_every=save_every)
     with pytest.raises(TrainingStopped, match=r"^step \d+: .*not finite.*kept; lower --lr"):
-        JOB.train(run, str(folder.path))
+        runs.train(TextTask, run, str(folder.path))
     if folder.last.exists():
         assert all(tensor.isfinite().all() for tensor in checkpoint.read_tensors(folder.last)[0].values())
 
@@ -589,7 +591,7 @@ def test_no_memory_left_is_one_line_with_advice(book, tmp_path, monkeypatch):
 
     monkeypatch.setattr(text.TextTask, "loss", greedy)
     with pytest.raises(TrainingStopped, match="step 0: out of memory on cpu .*lower --batch") as caught:
-        JOB.train(tiny.configure(book), str(tmp_path / "run"))
+        runs.train(TextTask, tiny.configure(book), str(tmp_path / "run"))
     assert "\n" not in str(caught.value)
 
 
@@ -597,19 +599,19 @@ def test_no_memory_left_is_one_line_with_advice(book, tmp_path, monkeypatch):
 
 
 def test_a_run_can_start_from_the_weights_of_another(book, tmp_path):
-    JOB.train(tiny.configure(book, seed=1), str(tmp_path / "first"))
+    runs.train(TextTask, tiny.configure(book, seed=1), str(tmp_path / "first"))
     start = tiny.digest(tmp_path / "first" / "model.safetensors")
     run = tiny.configure(book, steps=1, lr="1e-30", weight_decay=0, eval_every=1)
-    JOB.train(run, str(tmp_path / "second"), init=str(tmp_path / "first"))
+    runs.train(TextTask, run, str(tmp_path / "second"), init=str(tmp_path / "first"))
     assert tiny.digest(tmp_path / "second" / "model.safetensors") == start
-    JOB.train(run, str(tmp_path / "third"))
+    runs.train(TextTask, run, str(tmp_path / "third"))
     assert tiny.digest(tmp_path / "third" / "model.safetensors") != start
 
 
 def test_a_run_started_from_another_and_killed_at_once_still_starts_there(book, tmp_path, monkeypatch):
-    JOB.train(tiny.configure(book, seed=1), str(tmp_path / "first"))
+    runs.train(TextTask, tiny.configure(book, seed=1), str(tmp_path / "first"))
     run = tiny.configure(book)
-    JOB.train(run, str(tmp_path / "whole"), init=str(tmp_path / "first"))
+    runs.train(TextTask, run, str(tmp_path / "whole"), init=str(tmp_path / "first"))
 
     def die(self):
         raise tiny.Killed
@@ -617,15 +619,15 @@ def test_a_run_started_from_another_and_killed_at_once_still_starts_there(book, 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "run", die)
         with pytest.raises(tiny.Killed):
-            JOB.train(run, str(tmp_path / "killed"), init=str(tmp_path / "first"))
-    JOB.resume(str(tmp_path / "killed"))
+            runs.train(TextTask, run, str(tmp_path / "killed"), init=str(tmp_path / "first"))
+    runs.resume(str(tmp_path / "killed"))
     assert tiny.outcome(RunFolder(tmp_path / "killed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
 def test_the_weights_of_another_size_are_no_start(book, tmp_path):
-    JOB.train(tiny.configure(book, width=4), str(tmp_path / "first"))
+    runs.train(TextTask, tiny.configure(book, width=4), str(tmp_path / "first"))
     with pytest.raises(checkpoint.CheckpointError, match="expected this model's weights"):
-        JOB.train(tiny.configure(book), str(tmp_path / "second"), init=str(tmp_path / "first"))
+        runs.train(TextTask, tiny.configure(book), str(tmp_path / "second"), init=str(tmp_path / "first"))
     assert not (tmp_path / "second").exists()
 
 
@@ -657,8 +659,8 @@ def test_a_width_that_was_asked_for_stays():
 
 
 def test_params_reach_the_run(book, tmp_path):
-    JOB.train(tiny.configure(book, steps=1), str(tmp_path / "run"), params=20_000)
-    model = JOB.load(tmp_path / "run").model
+    runs.train(TextTask, tiny.configure(book, steps=1), str(tmp_path / "run"), params=20_000)
+    model = runs.load(tmp_path / "run").model
     assert parameters(model) == pytest.approx(20_000, rel=0.02)
     assert RunFolder(tmp_path / "run").config()["model"]["width"] == model.config.width > 8
 
@@ -672,7 +674,7 @@ def test_too_few_parameters_are_refused_with_the_least_that_is_possible():
 
 
 def test_metrics_have_a_row_for_each_log_and_each_evaluation(book, tmp_path):
-    JOB.train(tiny.configure(book, steps=12, log_every=5, eval_every=4), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book, steps=12, log_every=5, eval_every=4), str(tmp_path / "run"))
     rows = RunFolder(tmp_path / "run").metrics()
     assert [(row["step"], "valid" in row) for row in rows] == [
         (1, False), (4, True), (6, False), (8, True), (11, False), (12, True),
@@ -694,7 +696,7 @@ def tiny_vocab(path):
 
 
 def test_a_run_folder_says_where_it_came_from(book, tmp_path):
-    JOB.train(tiny.configure(book, steps=3, seed=5), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book, steps=3, seed=5), str(tmp_path / "run"))
     names = {p.name for p in (tmp_path / "run").iterdir()}
     assert names == {
         "config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "checkpoints", "manifest.json",
@@ -703,45 +705,45 @@ def test_a_run_folder_says_where_it_came_from(book, tmp_path):
     assert manifest["seed"] == 5
     assert set(manifest) == {"command", "commit", "machine", "seed"}
     content = RunFolder(tmp_path / "run").config()
-    assert JOB.to_json(JOB.from_json(content, tmp_path)) == {
+    assert runs.to_json(TextTask, runs.from_json(TextTask, content, tmp_path)) == {
         name: content[name] for name in ("task", "data", "text", "model", "train")
     } | {"data": content["data"] | {part: tuple(content["data"][part]) for part in ("data", "valid", "test")}}
 
 
 def test_a_transformer_with_a_carried_state_needs_a_window(book, tmp_path):
     with pytest.raises(ContractError, match="needs a window"):
-        JOB.train(tiny.configure(book, "transformer", windows="sequential"), str(tmp_path / "run"))
+        runs.train(TextTask, tiny.configure(book, "transformer", windows="sequential"), str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
 def test_two_cannot_train_in_one_folder(book, tmp_path):
-    JOB.train(tiny.configure(book, steps=3), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book, steps=3), str(tmp_path / "run"))
     with RunFolder(tmp_path / "run").locked(), pytest.raises(RunError, match="nobody trains"):
-        JOB.resume(str(tmp_path / "run"), longer=6)
-    JOB.resume(str(tmp_path / "run"), longer=6)
+        runs.resume(str(tmp_path / "run"), longer=6)
+    runs.resume(str(tmp_path / "run"), longer=6)
 
 
 def test_a_run_of_another_version_is_refused(book, tmp_path):
-    JOB.train(tiny.configure(book, steps=3), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book, steps=3), str(tmp_path / "run"))
     folder = RunFolder(tmp_path / "run")
     folder.write_json("config.json", folder.config() | {"version": 3})
     with pytest.raises(RunError, match="version 2, found 3"):
-        JOB.load(tmp_path / "run")
+        runs.load(tmp_path / "run")
 
 
 def test_a_run_goes_on_from_another_folder(book, tmp_path, monkeypatch):
     monkeypatch.chdir(book.parent)
-    JOB.train(tiny.configure(book.name, steps=3), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book.name, steps=3), str(tmp_path / "run"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    JOB.resume(str(tmp_path / "run"), longer=6)
+    runs.resume(str(tmp_path / "run"), longer=6)
 
 
 def test_all_of_another_text_is_measured(book, tmp_path):
-    JOB.train(tiny.configure(book, steps=3), str(tmp_path / "run"))
+    runs.train(TextTask, tiny.configure(book, steps=3), str(tmp_path / "run"))
     other = tmp_path / "other.txt"
     other.write_text(tiny.prose(words=100, seed=3), encoding="utf-8")
-    found = JOB.measure(str(tmp_path / "run"), split="valid", data=[str(other)])
+    found = runs.evaluate(str(tmp_path / "run"), split="valid", data=[str(other)])
     assert found["rules"]["windows"]["tokens"] == len(other.read_text(encoding="utf-8")) - 1
 
 
@@ -757,13 +759,13 @@ def test_all_of_another_text_is_measured(book, tmp_path):
     ],
 )  # fmt: skip
 def test_a_number_is_read_as_people_write_it(text, value):
-    assert edge.number(text) == value
+    assert settings.number(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "many", "1.2.3", "1Q", "1 000", "nan", "inf", "0x10", "1e", "_", ".", "1e999"])
 def test_what_is_no_number_is_refused(text):
     with pytest.raises(SettingError, match="expected a number such as 500, 10k or 1M"):
-        edge.number(text)
+        settings.number(text)
 
 
 @dataclass(frozen=True)
@@ -794,7 +796,7 @@ class Other:
     ],
 )  # fmt: skip
 def test_a_setting_takes_the_type_of_its_field(name, text, value):
-    found = edge.distribute({name: text}, {"home": Home, "other": Other})
+    found = settings.distribute({name: text}, {"home": Home, "other": Other})
     home = "other" if name == "own" else "home"
     assert found[home] == {name: value}
     assert type(found[home][name]) is type(value)
@@ -815,7 +817,7 @@ def test_a_setting_takes_the_type_of_its_field(name, text, value):
 )
 def test_a_setting_that_is_none_gets_a_line_and_where_possible_a_suggestion(name, text, message):
     with pytest.raises(SettingError, match=message.replace("?", r"\?")) as caught:
-        edge.distribute({name: text}, {"home": Home, "other": Other})
+        settings.distribute({name: text}, {"home": Home, "other": Other})
     assert "\n" not in str(caught.value)
 
 
@@ -823,9 +825,9 @@ def test_a_recipe_says_what_flags_would(tmp_path):
     path = tmp_path / "recipe.json"
     content = {"data": ["a.txt"], "model": "lstm", "settings": {"lr": 0.01, "tie": False, "clip": None, "bptt": "full"}}
     path.write_text(json.dumps(content))
-    found = edge.read_recipe(str(path))
+    found = read_recipe(str(path))
     assert (found.data, found.model, found.tokenizer) == (("a.txt",), "lstm", None)
-    run = JOB.configure(found.settings, model="lstm", data=found.data, valid=(), tokenizer="chars")
+    run = runs.configure(TextTask, found.settings, model="lstm", data=found.data, valid=(), tokenizer="chars")
     assert (run.train.lr, run.train.clip, run.task.bptt, run.model["tie"]) == (0.01, None, "full", False)
 
 
@@ -840,18 +842,18 @@ def test_a_recipe_says_what_flags_would(tmp_path):
 def test_a_recipe_that_is_none_is_refused_in_one_line(tmp_path, content):
     (tmp_path / "recipe.json").write_bytes(content)
     with pytest.raises(SettingError, match="recipe.json: expected") as caught:
-        edge.read_recipe(str(tmp_path / "recipe.json"))
+        read_recipe(str(tmp_path / "recipe.json"))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("pair", ["width", "=3", " =3", ""])
 def test_a_pair_without_its_halves_is_refused(pair):
     with pytest.raises(SettingError, match="--set: expected key=value"):
-        edge.split([pair])
+        settings.split([pair])
 
 
 def test_pairs_keep_what_stands_after_the_first_equals_sign():
-    assert edge.split(["a = b=c", "d="]) == {"a": "b=c", "d": ""}
+    assert settings.split(["a = b=c", "d="]) == {"a": "b=c", "d": ""}
 
 
 @pytest.mark.parametrize(
@@ -874,16 +876,19 @@ def test_pairs_keep_what_stands_after_the_first_equals_sign():
 )
 def test_a_run_that_cannot_be_is_refused_before_it_begins(model, settings, message):
     with pytest.raises(ValueError, match=message) as caught:
-        JOB.configure(settings, model=model, data=(), valid=(), tokenizer="chars")
+        runs.configure(TextTask, settings, model=model, data=(), valid=(), tokenizer="chars")
     assert "\n" not in str(caught.value)
 
 
 def test_settings_find_their_own_home():
     given = {"width": "16", "lr": "1e-2", "context": "7", "share": "0.2", "forget_bias": "1", "test": "a.txt,b.txt"}
-    run = JOB.configure(given, model="lstm", data=["x.txt"], valid=["y.txt"], tokenizer="bytes")
+    run = runs.configure(TextTask, given, model="lstm", data=["x.txt"], valid=["y.txt"], tokenizer="bytes")
     assert run.model == {"name": "lstm", "width": 16, "layer": {"forget_bias": 1.0}}
     assert (run.train.lr, run.task.context, run.data.share) == (0.01, 7, 0.2)
     assert (run.data.data, run.data.valid, run.data.test) == (("x.txt",), ("y.txt",), ("a.txt", "b.txt"))
-    assert JOB.configure({"order": "3"}, model="ngram", data=(), valid=(), tokenizer="chars").model["order"] == 3
-    post = JOB.configure({"order": "post"}, model="transformer", data=(), valid=(), tokenizer="chars")
+    assert (
+        runs.configure(TextTask, {"order": "3"}, model="ngram", data=(), valid=(), tokenizer="chars").model["order"]
+        == 3
+    )
+    post = runs.configure(TextTask, {"order": "post"}, model="transformer", data=(), valid=(), tokenizer="chars")
     assert post.model["order"] == "post"

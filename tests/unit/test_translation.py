@@ -19,15 +19,15 @@ from torch.nn.functional import cross_entropy, kl_div
 
 import tiny
 from recollect import cli
-from recollect.core.settings import SettingError
 from recollect.core import ragged
 from recollect.core.contract import Memory
+from recollect.core.settings import SettingError
 from recollect.data.files import DataError
 from recollect.decode import beam, translate
 from recollect.measure.alignment import align
 from recollect.models import seq2seq
-from recollect.race.terms import accepted
 from recollect.race.heats import HEATS
+from recollect.race.terms import accepted
 from recollect.tasks.translation import bleu
 from recollect.tasks.translation import data as parallel
 from recollect.tasks.translation import task as translation

@@ -90,8 +90,7 @@ def train(
         if not of or len(of) != 2:
             raise SettingError(f"--model {model}: expected --of twice, once for each run")
         _check_flags(ctx, COMBINED, f"--model {model}: expected no setting, since it is fitted from two runs at once")
-        parts = [runs.load(path, where, task=kind) for path in of]
-        found = runs.train(kind, kind.combine(model, parts), out, artifacts=parts[0].artifacts, **given)
+        found = runs.combine(kind, model, of, out, **given)
         _report(out, found, kind.headline(found), json)
         return
     if of:

@@ -131,6 +131,14 @@ def train(
         return _fit(bound, model, config, folder, progress, again=False)
 
 
+def combine(
+    task: Kind, model: str, paths: Sequence[str], out: str, *, device: str = "cpu", **given: Any
+) -> dict[str, Any]:
+    """Train a model that is made of trained runs; the data are read as the first of them reads them."""
+    parts = [load(path, device, task=task) for path in paths]
+    return train(task, task.combine(model, parts), out, device=device, artifacts=parts[0].artifacts, **given)
+
+
 def resume(
     out: str,
     *,
