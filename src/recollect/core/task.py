@@ -5,6 +5,7 @@ which settings there are, how data and models are made from them. An instance is
 it makes batches, computes losses and measures. One module trains them all (`train.run`), one loop (`train.loop`).
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -309,3 +310,13 @@ def artifact_path(folder: Path, name: str) -> Path:
     if not path.exists():
         raise RunError(f"{path}: expected this file in the run folder, found none")
     return path
+
+
+def read_artifact(folder: Path, name: str) -> Any:
+    """The JSON of a file that a run folder must hold."""
+    try:
+        return json.loads(artifact_path(folder, name).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, RunError):
+            raise
+        raise RunError(f"{folder / name}: expected JSON, found something else ({error})") from error

@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from einops import rearrange
@@ -31,16 +31,15 @@ from ...layers import window
 from . import least_squares
 from .plan import Plan
 from .readers import Glance, Stepper
+from .settings import LossName
 from .window_scale import stretch, window_scale
-
-LossName = Literal["mse", "mae", "huber"]
 
 NARROWEST = 1e-4  # of a deviation that a model may claim, in scaled units
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(Plan):
-    """The plan (see `forecaster_plan`) of a forecaster that can be built."""
+    """The settings of a forecaster (see `plan`), which build it."""
 
     def build(self) -> "Forecaster":
         return Forecaster(self)
