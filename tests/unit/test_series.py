@@ -449,7 +449,7 @@ class Says:
     def __init__(self, plus=0.0, half=1.0):
         self.plus, self.half = plus, half
 
-    def look(self, past, horizon=None):
+    def forecast(self, past, horizon=None):
         mean = past[:, -1:].expand(-1, horizon or 2, -1) + self.plus
         return mean, mean - self.half, mean + self.half
 

@@ -275,7 +275,7 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         errors = self._errors()
         for part in self.cut(origins):
             batch = self.window(part)
-            mean, lower, upper = model.look(batch.x)  # type: ignore[operator]
+            mean, lower, upper = model.forecast(batch.x)  # type: ignore[operator]
             errors.add(mean, batch.y, batch.counts, (lower, upper))
         level: Any = model.config.level  # type: ignore[union-attr]
         return self._summarize(errors, level) | {"windows": len(origins), "rule": self.rule(split)}
@@ -302,7 +302,7 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         found, counts = [], []
         for part in self.cut(self.origins(split)):
             batch = self.window(part)
-            error = (model.look(batch.x).mean - batch.y).abs()
+            error = (model.forecast(batch.x).mean - batch.y).abs()
             found.append(error if batch.counts is None else error.masked_fill(~batch.counts, math.inf))
             counts.append(torch.ones_like(error[:, :1]) if batch.counts is None else batch.counts)
         errors = torch.cat(found).sort(dim=0).values  # N H C, what does not count last

@@ -103,8 +103,8 @@ def fill(run: Run, file: str | Table, *, data_dir: str | None = None) -> Iterato
         how = "interpolated" if inside else "extrapolated"
         lower = upper = np.full(length, np.nan)
         if start >= lookback:
-            outlook = _forecast_window(run, known[start - lookback : start], length + inside)
-            mean, low, high = (part[:, c] for part in outlook)
+            ahead = _forecast_window(run, known[start - lookback : start], length + inside)
+            mean, low, high = (part[:, c] for part in ahead)
             if inside:
                 # the forecast misses what was measured next by so much: each point takes its share of that, and
                 # of its variance keeps what a bridge between two known ends has
@@ -161,7 +161,7 @@ def _forecast_window(run: Run, past: np.ndarray, horizon: int) -> tuple[np.ndarr
     model = run.model
     like = next(model.parameters())
     x = torch.from_numpy(run.artifacts.shrink(past)).to(like)[None]
-    mean, lower, upper = (run.artifacts.stretch(part[0].double().cpu().numpy()) for part in model.look(x, horizon))
+    mean, lower, upper = (run.artifacts.stretch(part[0].double().cpu().numpy()) for part in model.forecast(x, horizon))
     return mean, lower, upper
 
 
