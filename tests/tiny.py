@@ -10,7 +10,6 @@ from recollect.data.tokenizers import Chars
 from recollect.models import language
 from recollect.tasks.text import task as text
 from recollect.tasks.text.data import Corpus
-from recollect.tasks.text.task import TextTask
 from recollect.train import checkpoint
 from recollect.train import run as runs
 from recollect.train.loop import Trainer
@@ -37,7 +36,7 @@ def configure(path, model="lstm", tokenizer="chars", **settings):
     """A run of a few steps on the text at `path`."""
     given = {"steps": 12, "context": 12, "batch": 4, "warmup": 3, "save_every": 3, "eval_every": 5, "log_every": 2}
     texts = small(model) | {name: str(value) for name, value in (given | settings).items()}
-    return runs.configure(TextTask, texts, model=model, data=[str(path)], valid=(), tokenizer=tokenizer)
+    return runs.configure(text.TextTask, texts, model=model, data=[str(path)], valid=(), tokenizer=tokenizer)
 
 
 def corpus(train, valid=None, size=None):
@@ -99,7 +98,7 @@ class Killed(BaseException):
     """The process is gone, as far as the run can tell."""
 
 
-def train_until(task, config, out, step, monkeypatch):
+def train_until(task, run, out, step, monkeypatch):
     """Train a run and lose it right after the checkpoint of `step`."""
     real = Trainer.save
 
@@ -111,4 +110,4 @@ def train_until(task, config, out, step, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "save", save)
         with pytest.raises(Killed):
-            runs.train(task, config, str(out))
+            runs.train(task, run, str(out))

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import tiny
+from recollect import tasks
 from recollect.models import classifier
 from recollect.tasks.memory import data as tests
-from recollect.tasks.memory import task as memory
+from recollect.tasks.memory.settings import Config
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 
@@ -24,7 +25,7 @@ def learn(test, model, *, steps, lr=1e-2, batch=32, width=32, layers=1, **settin
     heads = {"heads": 2} if model in tiny.HEADED else {}
     shape = {"inputs": test.inputs, "outputs": test.outputs, "tokens": test.tokens, "pool": "each"}
     built = classifier.Config(model=model, width=width, layers=layers, **shape, **heads | settings).build()
-    task = memory.MemoryTask(memory.Config(batch=batch, eval_rows=500), test)
+    task = tasks.find(test.kind)(Config(batch=batch, eval_rows=500), test)
     train = Settings(steps=steps, lr=lr, warmup=steps // 10, weight_decay=0.0, eval_every=steps, seed=SEED)
     return Trainer(task, built, train, None, torch.device("cpu")).run()
 

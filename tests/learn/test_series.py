@@ -3,25 +3,25 @@
 import numpy as np
 import pytest
 
-from recollect.tasks.series import task as series
 from recollect.tasks.series.data import Series
+from recollect.tasks.series.multi_step import free_run, k_step
 from recollect.tasks.series.scaler import fit_scaler
+from recollect.tasks.series.settings import Config
 from recollect.tasks.series.sources import noisy_sine, open_table
 from recollect.tasks.series.task import SeriesTask
-from recollect.train.series import JOB
+from recollect.train import run as runs
 
 
 def train(model, out, **settings):
     given = {"lookback": 4, "horizon": 1, "ahead": "recursive", "weight_decay": 0, "eval_every": 100, "save_every": 500}
     texts = {name: str(value) for name, value in (given | settings).items()}
-    JOB.train(JOB.configure(texts, model=model, data=("sine",)), str(out))
-    used = JOB.load(out)
-    found = used.run.data.load(None, used.kept)
-    return used.model, SeriesTask(used.run.task, found)
+    runs.train(SeriesTask, runs.configure(SeriesTask, texts, model=model, data=("sine",)), str(out))
+    run = runs.load(out)
+    return run.model, run.task
 
 
 def curve(model, task, ks):
-    return {k: found["mse_raw"] for k, found in series.k_step(model, task, ks).items()}
+    return {k: found["mse_raw"] for k, found in k_step(model, task, ks).items()}
 
 
 @pytest.mark.parametrize("draw", range(3))
@@ -33,7 +33,7 @@ def test_a_solved_autoregression_is_near_the_noise_one_step_ahead_and_far_from_i
     assert found[1] < 0.8 * naive
     assert found[1] < found[4] < found[16] < found[64]
     assert found[64] > 2 * found[1]
-    free = series.free_run(model, task)
+    free = free_run(model, task)
     assert free["free_raw"] > 5 * found[1]
 
 
@@ -46,7 +46,7 @@ def test_errors_accumulate_in_the_small_network_of_the_textbook(tmp_path):
             "mlp", tmp_path / str(draw), draw=draw, seed=draw, width=10, batch=16, lr=0.01, steps=185, warmup=0
         )
         curves.append([curve(model, task, (1, 4, 16, 64))[k] for k in (1, 4, 16, 64)])
-        free.append(series.free_run(model, task)["free_raw"])
+        free.append(free_run(model, task)["free_raw"])
     middle = np.median(curves, axis=0)
     assert 0.045 < middle[0] < 0.065
     assert middle[1] > middle[0]
@@ -72,9 +72,9 @@ def test_dynamics_that_were_learnt_serve_only_while_they_last():
     times = open_table("sine").times
     parts = {"train": (0, 500), "valid": (500, 780), "test": (820, 1200)}
     whole = Series("sine", ("x",), values[:, None], np.ones((1200, 1), dtype=bool), times, parts, scaler, "x", [])
-    task = SeriesTask(series.Config(lookback=12, horizon=8), whole)
-    model = JOB.build({"name": "ar", "lookback": 12, "horizon": 8}, scaler).eval()
-    task.solve(model)
+    task = SeriesTask(Config(lookback=12, horizon=8), whole)
+    model = SeriesTask.build_model({"name": "ar", "lookback": 12, "horizon": 8}, scaler, runs.load).eval()
+    task.solve(model, None)
     before, after = (task.evaluate(model, split)["mse"] for split in ("valid", "test"))
     assert before < 0.05
     assert after > 10 * before

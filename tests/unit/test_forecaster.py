@@ -56,7 +56,7 @@ def test_what_is_fed_back_gives_what_reading_it_all_again_would(model):
         y, _ = found.memory(seen)
         expected.append(y[:, -1:])
         seen = torch.cat([seen, y[:, -1:]], dim=1)
-    assert torch.allclose(found.look(x, 5).mean, torch.cat(expected, dim=1), atol=1e-10)
+    assert torch.allclose(found.forecast(x, 5).mean, torch.cat(expected, dim=1), atol=1e-10)
 
 
 @pytest.mark.parametrize("segment", [1, 2, 3])
@@ -73,14 +73,14 @@ def test_taught_with_its_own_words_a_recursive_forecaster_says_the_same(model, s
 def test_longer_forecasts_begin_as_shorter_ones():
     for settings in ({"ahead": "recursive"}, {"ahead": "direct"}):
         found = build(**settings)
-        assert torch.allclose(found.look(past(), 17).mean[:, :5], found.look(past()).mean, atol=1e-12)
+        assert torch.allclose(found.forecast(past(), 17).mean[:, :5], found.forecast(past()).mean, atol=1e-12)
 
 
 def test_a_direct_forecaster_goes_on_from_what_it_said():
     found = build()
-    first = found.look(past()).mean
-    second = found.look(torch.cat([past(), first], dim=1)[:, -12:]).mean
-    assert torch.allclose(found.look(past(), 10).mean, torch.cat([first, second], dim=1), atol=1e-12)
+    first = found.forecast(past()).mean
+    second = found.forecast(torch.cat([past(), first], dim=1)[:, -12:]).mean
+    assert torch.allclose(found.forecast(past(), 10).mean, torch.cat([first, second], dim=1), atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------ windows and series
@@ -206,7 +206,7 @@ def test_an_autoregression_that_made_the_series_is_found_again():
     found = build("ar", series=1, lookback=2, horizon=1, ahead="recursive", normalise="none")
     found.solve([(x, y)])
     assert np.allclose(found.memory.body.layers[0].map.weight.detach().numpy(), [[-0.9, 1.6]], atol=1e-6)
-    beyond = found.look(x[:1], 40).mean[0, :, 0]
+    beyond = found.forecast(x[:1], 40).mean[0, :, 0]
     assert np.allclose(beyond.numpy(), series[2:42], atol=1e-6)
 
 
@@ -252,7 +252,7 @@ def test_gaussian_intervals_hold_their_share_of_gaussian_noise():
     x, y = windows(series, 2, 2)
     found = build("ar", series=1, lookback=2, horizon=2, intervals="gaussian", level=0.9, normalise="none")
     found.solve([(x, y)])
-    mean, lower, upper = found.look(x)
+    mean, lower, upper = found.forecast(x)
     inside = ((lower <= y) & (y <= upper)).double().mean()
     assert float(inside) == pytest.approx(0.9, abs=0.01)
     assert float((upper - lower).mean()) == pytest.approx(2 * 0.5 * NormalDist().inv_cdf(0.95), rel=0.02)
@@ -267,17 +267,17 @@ def test_drawn_paths_widen_as_a_random_walks_do():
         layer.weight.copy_(torch.tensor([[1.0], [0.0]]))
         layer.bias.copy_(torch.tensor([0.0, math.log(0.5)]))
     x = past(1, 1, 1)
-    mean, lower, upper = found.look(x, 16)
+    mean, lower, upper = found.forecast(x, 16)
     assert torch.allclose(mean, x.expand(-1, 16, -1))
     deviation = (upper - lower)[0, :, 0] / 2 / NormalDist().inv_cdf(0.9)
     assert np.allclose(deviation.numpy(), 0.5 * np.sqrt(np.arange(1, 17)), rtol=0.05)
-    again = found.look(x, 16)
+    again = found.forecast(x, 16)
     assert torch.equal(again.lower, lower)
 
 
 def test_quantiles_never_cross():
     found = build(intervals="quantile", horizon=9)
-    mean, lower, upper = found.look(past())
+    mean, lower, upper = found.forecast(past())
     assert (lower <= mean).all()
     assert (mean <= upper).all()
 
@@ -307,9 +307,9 @@ def test_the_gaussian_loss_is_the_negative_log_likelihood():
 
 def test_without_errors_measured_there_is_no_interval():
     found = build()
-    assert found.look(past()).lower.isnan().all()
+    assert found.forecast(past()).lower.isnan().all()
     found.spread.fill_(0.5)
-    mean, lower, upper = found.look(past(), 7)
+    mean, lower, upper = found.forecast(past(), 7)
     assert torch.allclose(upper[:, :5] - mean[:, :5], torch.tensor(0.5, dtype=torch.float64))
     assert lower[:, 5:].isnan().all()  # nobody measured how wrong it is that far ahead
 
@@ -447,7 +447,7 @@ def test_beyond_its_own_horizon_a_direct_forecast_has_no_interval(intervals):
     config = forecaster.Config(model="gru", series=2, lookback=12, horizon=5, width=8, intervals=intervals)
     found = config.build().double().eval()
     found.spread.fill_(1.0)
-    mean, lower, upper = found.look(torch.randn(3, 12, 2, dtype=torch.float64), 12)
+    mean, lower, upper = found.forecast(torch.randn(3, 12, 2, dtype=torch.float64), 12)
     assert mean.isfinite().all()
     assert (lower[:, :5] <= upper[:, :5]).all()
     assert lower[:, 5:].isnan().all()

@@ -15,21 +15,22 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import tiny
-from recollect import config as edge
+from recollect import tasks
 from recollect.core.contract import ContractError
 from recollect.core.settings import SettingError
 from recollect.data.files import DataError
 from recollect.models import classifier
 from recollect.models.body import KINDS
 from recollect.models.size import parameters
+from recollect.tasks.memory import NAMES, gap_text
 from recollect.tasks.memory import data as tests
-from recollect.tasks.memory import gap_text
 from recollect.tasks.memory import task as memory
 from recollect.tasks.memory.random_choices import distinct
-from recollect.train import memory as jobs
+from recollect.tasks.memory.settings import Config
+from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
 
-JOBS = {job.name: job for job in jobs.JOBS}
+TASKS = {name: tasks.find(name) for name in NAMES}
 SMALL = {
     "copy": {"distance": 5, "load": 3},
     "adding": {"length": 8},
@@ -44,9 +45,18 @@ def small(kind, **settings):
     return tests.TESTS[kind](**SMALL[kind] | settings)
 
 
+def task_of(config, test):
+    return TASKS[test.kind](config, test)
+
+
 def drawn(test, rows=200, part="train", seed=0, number=0):
     """Rows as plain Python lists: x, at, y of each."""
     return list(zip(*(array.tolist() for array in test.batch(part, seed, number, rows)), strict=True))
+
+
+def test_every_test_of_memory_is_a_task():
+    assert list(NAMES) == list(tests.TESTS)
+    assert [task.name for task in memory.TASKS] == list(NAMES)
 
 
 # ------------------------------------------------------------------------------------------------ what is drawn
@@ -360,7 +370,7 @@ def by_hand(test, model, rows):
 @pytest.mark.parametrize("kind", tests.TESTS)
 def test_the_loss_and_the_figures_are_those_of_the_questions_alone(kind):
     test = small(kind, vary=False, reach=1)
-    model, task = model_of(test), memory.MemoryTask(memory.Config(batch=5, eval_rows=7, eval_batch=3), test)
+    model, task = model_of(test), task_of(Config(batch=5, eval_rows=7, eval_batch=3), test)
     with torch.no_grad():
         batch = next(task.batches("train", 4, start=6))
         expected, _ = by_hand(test, model, test.batch("train", 4, 6, 5))
@@ -383,7 +393,7 @@ def test_the_loss_and_the_figures_are_those_of_the_questions_alone(kind):
 
 @pytest.mark.parametrize("kind", tests.TESTS)
 def test_batches_go_on_from_any_number(kind):
-    task = memory.MemoryTask(memory.Config(batch=3, eval_rows=7, eval_batch=3), small(kind))
+    task = task_of(Config(batch=3, eval_rows=7, eval_batch=3), small(kind))
     whole, rest = list(islice(task.batches("train", 1), 5)), list(islice(task.batches("train", 1, start=3), 2))
     for a, b in zip(whole[3:], rest, strict=True):
         assert a.number == b.number
@@ -395,7 +405,7 @@ def test_batches_go_on_from_any_number(kind):
 def test_validation_is_the_same_whatever_the_seed_and_the_size_of_its_batches():
     test = small("copy")
     found = [
-        torch.cat([batch.x for batch in memory.MemoryTask(memory.Config(eval_batch=size), test).batches("valid", seed)])
+        torch.cat([batch.x for batch in task_of(Config(eval_batch=size), test).batches("valid", seed)])
         for size, seed in ((250, 0), (37, 5))
     ]
     assert torch.equal(*found)
@@ -403,26 +413,26 @@ def test_validation_is_the_same_whatever_the_seed_and_the_size_of_its_batches():
 
 def test_every_point_of_the_dial_is_measured_apart():
     test = small("parity")
-    task = memory.MemoryTask(memory.Config(eval_rows=20), test)
+    task = task_of(Config(eval_rows=20), test)
     found = task.evaluate(model_of(test), "valid")
     assert [point["length"] for point in found["points"]] == [2, 4, 6, 8, 16, 32]
     own = next(point for point in found["points"] if point["length"] == 8)
     assert {name: found[name] for name in own if name != "length"} == {k: v for k, v in own.items() if k != "length"}
     assert len({point["loss"] for point in found["points"]}) == 6
     assert not task.repeats
-    assert memory.MemoryTask(memory.Config(), small("copy")).repeats
+    assert task_of(Config(), small("copy")).repeats
 
 
 def test_a_split_that_is_none_is_refused():
-    task = memory.MemoryTask(memory.Config(), small("copy"))
+    task = task_of(Config(), small("copy"))
     with pytest.raises(DataError, match="copy: expected a split out of train, valid, test, found 'dev'"):
-        task.evaluate(model_of(task.test), "dev")
+        task.evaluate(model_of(task.data), "dev")
 
 
 @pytest.mark.parametrize("model", ["ar", "mlp", "tcn"])
 def test_flops_are_those_of_the_steps_that_are_asked(model):
     test = small("recall")
-    task, built = memory.MemoryTask(memory.Config(batch=4), test), model_of(test, model)
+    task, built = task_of(Config(batch=4), test), model_of(test, model)
     batch = next(task.batches("train", 0))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         task.loss(built, batch)
@@ -437,16 +447,16 @@ def configure(kind, model="lstm", **settings):
     given = {"steps": 8, "batch": 4, "warmup": 2, "save_every": 3, "eval_every": 4, "log_every": 2, "eval_rows": 12}
     sizes = {"width": 8, "layers": 1} | ({"heads": 2} if model in HEADED else {})
     texts = {name: str(value) for name, value in (given | sizes | SMALL[kind] | settings).items()}
-    return JOBS[kind].configure(texts, model=model)
+    return runs.configure(TASKS[kind], texts, model=model)
 
 
 @pytest.mark.parametrize("vary", [False, True], ids=["fixed", "varied"])
 @pytest.mark.parametrize("kind", tests.TESTS)
 def test_a_resumed_run_equals_the_uninterrupted_one(kind, vary, tmp_path, monkeypatch):
-    job, run = JOBS[kind], configure(kind, vary=vary)
-    job.train(run, str(tmp_path / "whole"))
-    tiny.train_until(job, run, tmp_path / "resumed", 6, monkeypatch)
-    job.resume(str(tmp_path / "resumed"))
+    task, run = TASKS[kind], configure(kind, vary=vary)
+    runs.train(task, run, str(tmp_path / "whole"))
+    tiny.train_until(task, run, tmp_path / "resumed", 6, monkeypatch)
+    runs.resume(str(tmp_path / "resumed"))
     assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
@@ -454,30 +464,30 @@ def test_another_seed_gives_another_run(tmp_path):
     """Or the test above would compare nothing."""
     found = []
     for seed in (0, 1):
-        JOBS["copy"].train(configure("copy", seed=seed), str(tmp_path / str(seed)))
+        runs.train(TASKS["copy"], configure("copy", seed=seed), str(tmp_path / str(seed)))
         found.append(tiny.outcome(RunFolder(tmp_path / str(seed))))
     assert all(found[0][part] != found[1][part] for part in found[0])
 
 
 @pytest.mark.parametrize("kind", tests.TESTS)
 def test_a_trained_run_is_measured_verified_and_makes_a_row(kind, tmp_path):
-    job, out = JOBS[kind], str(tmp_path / "run")
-    trained = job.train(configure(kind, steps=2), out)
-    errors = job.verify(out)
+    task, out = TASKS[kind], str(tmp_path / "run")
+    trained = runs.train(task, configure(kind, steps=2), out)
+    errors = runs.verify(out)
     assert max(errors.values()) < 1e-10
-    found = job.measure(out, split="valid")
+    found = runs.evaluate(out, split="valid")
     metric = tests.TESTS[kind].metric
     assert found["metric"]["value"] == trained[metric]
     assert found["metric"]["name"] == metric
     assert found["data"].startswith(kind)
-    columns, rows, below = job.table(found)
+    columns, rows, below = task.table(found)
     assert all(len(row) == len(columns) for row in rows)
     assert len(rows) == len(found["points"])
     assert f"{found['chance']:.2%}" in below[0]
-    line = job.headline(trained)
+    line = task.headline(trained)
     assert f"{found['chance']:.2%}" in line
     assert all(f"{value:.5f}" in line for value in found["baselines"].values())
-    row = job.result(out, split="test", device="cpu")
+    row = runs.result(out, split="test", device="cpu")
     assert row["task"] == kind
     assert row["metric"]["value"] != trained[metric] or metric == "error"
     assert row["state_bytes"] == 2 * 8 * 4
@@ -488,86 +498,85 @@ def test_a_trained_run_is_measured_verified_and_makes_a_row(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["adding", "recall"])
 @pytest.mark.parametrize("model", KINDS)
 def test_every_model_is_trained_on_every_shape_of_test(kind, model, tmp_path):
-    job, out = JOBS[kind], str(tmp_path / "run")
-    job.train(configure(kind, model, steps=2), out)
-    assert job.load(out).model.config.model == model
+    task, out = TASKS[kind], str(tmp_path / "run")
+    runs.train(task, configure(kind, model, steps=2), out)
+    assert runs.load(out).model.config.model == model
     content = RunFolder(out).config()
     assert content["task"] == kind
     assert content["data"] | SMALL[kind] == content["data"]
-    assert job.from_json(content, Path(out)) == job.load(out).run
+    assert runs.from_json(task, content, Path(out)) == runs.load(out).config
 
 
 def test_the_width_is_solved_for_so_many_parameters(tmp_path):
     out = str(tmp_path / "run")
-    JOBS["recall"].train(configure("recall", "transformer", steps=1), out, params=20_000)
-    used = JOBS["recall"].load(out)
-    assert parameters(used.model) == pytest.approx(20_000, rel=0.2)
-    assert used.run.model["width"] % 4 == 0
+    runs.train(TASKS["recall"], configure("recall", "transformer", steps=1), out, params=20_000)
+    run = runs.load(out)
+    assert parameters(run.model) == pytest.approx(20_000, rel=0.2)
+    assert run.config.model["width"] % 4 == 0
 
 
 def test_learned_positions_reach_as_far_as_the_test_is_measured(tmp_path):
     out = str(tmp_path / "run")
-    job = JOBS["parity"]
-    job.train(configure("parity", "transformer", positions="learned", max_positions=1, steps=1), out)
-    assert job.load(out).run.model["max_positions"] == 32
+    runs.train(TASKS["parity"], configure("parity", "transformer", positions="learned", max_positions=1, steps=1), out)
+    assert runs.load(out).config.model["max_positions"] == 32
 
 
 def test_a_run_is_measured_with_other_dials(tmp_path):
-    job, out = JOBS["copy"], str(tmp_path / "run")
-    job.train(configure("copy", steps=1), out)
-    found = job.measure(out, split="valid", data=["distance=9", "load=2"])
+    task, out = TASKS["copy"], str(tmp_path / "run")
+    runs.train(task, configure("copy", steps=1), out)
+    found = runs.evaluate(out, split="valid", data=["distance=9", "load=2"])
     assert [point["distance"] for point in found["points"]] == [9]
     assert found["answers"] == 12 * 2
     with pytest.raises(SettingError, match="--data: expected a dial of copy .*did you mean 'distance'"):
-        job.measure(out, split="valid", data=["distanse=9"])
+        runs.evaluate(out, split="valid", data=["distanse=9"])
     with pytest.raises(SettingError, match="--data: expected a dial of copy"):
-        job.measure(out, split="valid", data=["book.txt"])
+        runs.evaluate(out, split="valid", data=["book.txt"])
 
 
 def test_other_dials_must_leave_the_words_as_they_are(tmp_path):
-    job, out = JOBS["recall"], str(tmp_path / "run")
-    job.train(configure("recall", steps=1), out)
+    task, out = TASKS["recall"], str(tmp_path / "run")
+    runs.train(task, configure("recall", steps=1), out)
     with pytest.raises(ContractError, match="recall: expected a test with 20 inputs and 20 answers as the run has"):
-        job.measure(out, split="valid", data=["vocab=30"])
+        runs.evaluate(out, split="valid", data=["vocab=30"])
 
 
 def test_flags_of_other_tasks_and_settings_that_the_test_decides_are_refused():
     with pytest.raises(SettingError, match="--data: expected a flag of the task copy"):
-        JOBS["copy"].configure({}, model="lstm", data=("a.txt",))
+        runs.configure(TASKS["copy"], {}, model="lstm", data=("a.txt",))
     for name in ("inputs", "pool", "context"):
         with pytest.raises(SettingError, match=f"expected a known setting, found '{name}'"):
-            JOBS["copy"].configure({name: "3"}, model="lstm")
+            runs.configure(TASKS["copy"], {name: "3"}, model="lstm")
     with pytest.raises(SettingError, match="did you mean 'distance'"):
-        JOBS["gap"].configure({"distanc": "3"}, model="lstm")
+        runs.configure(TASKS["gap"], {"distanc": "3"}, model="lstm")
     with pytest.raises(ContractError, match="gap: expected distance of"):
-        JOBS["gap"].configure({"distance": "1"}, model="lstm")
+        runs.configure(TASKS["gap"], {"distance": "1"}, model="lstm")
     with pytest.raises(ContractError, match="did you mean 'lstm'"):
-        JOBS["gap"].configure({}, model="lstn")
+        runs.configure(TASKS["gap"], {}, model="lstn")
 
 
 def test_what_the_flags_leave_open_suits_these_tests():
-    run = JOBS["copy"].configure({}, model="lstm")
+    run = runs.configure(TASKS["copy"], {}, model="lstm")
     assert (run.train.lr, run.train.weight_decay, run.train.total_steps) == (0.003, 0, 1000)
-    run = JOBS["copy"].configure({"weight_decay": "0.2", "lr": "0.1"}, model="lstm")
+    run = runs.configure(TASKS["copy"], {"weight_decay": "0.2", "lr": "0.1"}, model="lstm")
     assert (run.train.lr, run.train.weight_decay) == (0.1, 0.2)
 
 
 def test_a_run_killed_before_it_kept_its_test_can_go_on(tmp_path):
-    job, out = JOBS["gap"], tmp_path / "run"
-    job.train(configure("gap", steps=4), str(out))
+    task, out = TASKS["gap"], tmp_path / "run"
+    runs.train(task, configure("gap", steps=4), str(out))
     (out / "memory.json").unlink()
-    job.resume(str(out), longer=6)
-    assert job.load(str(out)).kept == small("gap")
+    runs.resume(str(out), longer=6)
+    assert runs.load(str(out)).artifacts == small("gap")
 
 
 def test_a_run_does_not_go_on_with_another_test(tmp_path):
-    job, out = JOBS["copy"], tmp_path / "run"
-    job.train(configure("copy", steps=4), str(out))
+    task, out = TASKS["copy"], tmp_path / "run"
+    runs.train(task, configure("copy", steps=4), str(out))
     content = json.loads((out / "config.json").read_text())
     content["data"]["distance"] = 6
     (out / "config.json").write_text(json.dumps(content))
     with pytest.raises(RunError, match="expected the data that the run began with"):
-        job.resume(str(out))
+        runs.resume(str(out))
 
 
 @pytest.mark.parametrize(
@@ -582,13 +591,13 @@ def test_a_run_does_not_go_on_with_another_test(tmp_path):
 def test_a_strange_file_in_the_run_is_one_line(content, tmp_path):
     (tmp_path / "memory.json").write_bytes(content)
     with pytest.raises(RunError, match="memory.json: expected") as caught:
-        JOBS["copy"].recall(tmp_path)
+        TASKS["copy"].load_artifacts(tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_in_the_run_is_one_line(tmp_path):
     with pytest.raises(RunError, match="memory.json: expected this file in the run folder, found none"):
-        JOBS["copy"].recall(tmp_path)
+        TASKS["copy"].load_artifacts(tmp_path)
 
 
 # ------------------------------------------------------------------------------------------------ recipes
@@ -600,16 +609,18 @@ RECIPES = sorted(path for kind in ("copy", "adding", "recall") for path in (FOLD
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_recipe_is_a_run_of_the_test_in_its_name(path):
     kind = path.parent.name
-    found = edge.read_recipe(str(path))
-    job = JOBS[kind]
+    from recollect.core.settings import number, read_recipe
+
+    found = read_recipe(str(path))
+    task = TASKS[kind]
     assert found.model is not None
     assert path.stem.endswith(found.model)
-    run = job.configure(found.settings, model=found.model)
-    data = job.read(run.data, None)
-    params = None if found.params is None else int(edge.number(found.params))
-    run = job.resolve(run, data, params)
+    run = runs.configure(task, found.settings, model=found.model)
+    data = task.load_data(run.data, None)
+    params = None if found.params is None else int(number(found.params))
+    run = task.resolve(run, data, params)
     with torch.device("meta"):
-        model = job.build(run.model, data)
+        model = task.build_model(run.model, data, runs.load)
     if params is not None:
         assert parameters(model) == pytest.approx(params, rel=0.15), "as near as whole heads allow"
 

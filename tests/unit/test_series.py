@@ -15,22 +15,24 @@ import torch
 
 import tiny
 from recollect.core.contract import ContractError
-from recollect.core.settings import read_recipe
 from recollect.data.files import DataError
 from recollect.report import series as series_figure
 from recollect.report.series import plot
 from recollect.tasks.series import data
-from recollect.tasks.series import task as series
+from recollect.tasks.series.baselines import BASELINES, repeat_season
 from recollect.tasks.series.data import Series
+from recollect.tasks.series.errors import Errors, summarize
 from recollect.tasks.series.gaps import bridged, close_gaps, trim
+from recollect.tasks.series.multi_step import free_run, k_step, measure_ahead
 from recollect.tasks.series.scaler import Scaler, season
+from recollect.tasks.series.settings import Config, DataConfig
 from recollect.tasks.series.sources import noisy_sine, open_table
 from recollect.tasks.series.table import read_table
-from recollect.tasks.series.task import Errors, SeriesTask
+from recollect.tasks.series.task import SeriesTask
+from recollect.tasks.series.use import fill, forecast, history, open_file
+from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
-from recollect.train.loop import Trainer
-from recollect.train.series import JOB, DataConfig, k_step
-from recollect.train.series_use import fill, forecast, history, open_file
+from recollect.train.recipe import read_recipe
 
 
 @pytest.fixture(autouse=True)
@@ -316,18 +318,18 @@ def test_a_constant_column_keeps_its_scale_with_a_note(tmp_path):
     assert found.scaler.deviation[1] == 1
     assert found.scaler.mean[1] == pytest.approx(0.1)
     assert any("constant in the training part, so left unscaled: 'b'" in note for note in found.notes)
-    figures = SeriesTask(series.Config(lookback=3, horizon=1), found).rivals("test")
+    figures = SeriesTask(Config(lookback=3, horizon=1), found).rivals("test")
     assert all(math.isfinite(figures[name]["mase"]) for name in figures)
 
 
 def test_a_series_that_never_changes_is_forecast_all_the_same(tmp_path):
     path = write(tmp_path, "a\n" + "7\n" * 60)
-    found = JOB.train(configure(path, "ar"), str(tmp_path / "run"))
+    found = runs.train(SeriesTask, configure(path, "ar"), str(tmp_path / "run"))
     assert found["mse"] == pytest.approx(0, abs=1e-9)
     assert found["mase"] is None
-    assert "mase –" in JOB.headline(found)
-    JOB.table(JOB.measure(str(tmp_path / "run"), split="test"))
-    assert [row.mean for row in forecast(JOB.load(tmp_path / "run"), path)] == pytest.approx([7.0] * 4)
+    assert "mase –" in SeriesTask.headline(found)
+    SeriesTask.table(runs.evaluate(str(tmp_path / "run"), split="test"))
+    assert [row.mean for row in forecast(runs.load(tmp_path / "run"), path)] == pytest.approx([7.0] * 4)
 
 
 def test_numbers_too_large_to_square_are_refused(tmp_path):
@@ -420,7 +422,7 @@ def test_the_known_sets_are_cut_as_the_papers_cut_them(name, rows, parts):
     assert len(found.values) == rows
     assert tuple(stop - start for start, stop in found.splits.values()) == parts
     assert found.notes == []
-    task = SeriesTask(series.Config(lookback=336, horizon=96), found)
+    task = SeriesTask(Config(lookback=336, horizon=96), found)
     assert len(task.origins("test")) == parts[2] - 96 + 1
 
 
@@ -436,7 +438,7 @@ def of(values, lookback=4, horizon=2, seen=None, period=1, splits=None, **settin
     splits = splits or {"train": (0, count // 2), "valid": (count // 2, count), "test": (count // 2, count)}
     seen = np.ones(values.shape, dtype=bool) if seen is None else np.asarray(seen)
     found = Series("tiny", scaler.columns, values, seen, times, splits, scaler, "tiny", [])
-    return SeriesTask(series.Config(lookback=lookback, horizon=horizon, **settings), found)
+    return SeriesTask(Config(lookback=lookback, horizon=horizon, **settings), found)
 
 
 class Says:
@@ -448,7 +450,7 @@ class Says:
     def __init__(self, plus=0.0, half=1.0):
         self.plus, self.half = plus, half
 
-    def look(self, past, horizon=None):
+    def forecast(self, past, horizon=None):
         mean = past[:, -1:].expand(-1, horizon or 2, -1) + self.plus
         return mean, mean - self.half, mean + self.half
 
@@ -494,7 +496,7 @@ def test_mase_by_hand(tmp_path):
     scaler = found.scaler
     assert scaler.naive[0] * scaler.deviation[0] == pytest.approx(1.5)
     assert scaler.naive[1] * scaler.deviation[1] == pytest.approx(np.abs(np.diff(values[:42, 1])).mean())
-    task = SeriesTask(series.Config(lookback=3, horizon=1), found)
+    task = SeriesTask(Config(lookback=3, horizon=1), found)
     rival = task.rivals("test")["naive"]
     errors = np.abs(np.diff(values[found.splits["test"][0] - 1 :], axis=0)).mean(axis=0)
     # b repeats to the bit, so its unit is the error of the last value
@@ -505,12 +507,12 @@ def test_mase_by_hand(tmp_path):
 def test_errors_are_told_in_the_datas_own_units_too(tmp_path):
     values = np.random.default_rng(0).normal(size=100) * 7 + 3
     path = write(tmp_path, "a\n" + "\n".join(map(repr, values.tolist())))
-    task = SeriesTask(series.Config(lookback=2, horizon=1), data.load(path))
+    task = SeriesTask(Config(lookback=2, horizon=1), data.load(path))
     rival = task.rivals("test")["naive"]
     errors = np.diff(values[79:])
     assert rival["mse_raw"] == pytest.approx((errors**2).mean(), rel=1e-4)
     assert rival["mae_raw"] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
-    deviation = task.series.scaler.deviation[0]
+    deviation = task.data.scaler.deviation[0]
     assert rival["mse"] == pytest.approx(rival["mse_raw"] / deviation**2, rel=1e-6)
 
 
@@ -519,7 +521,7 @@ def test_the_baselines_by_hand():
     values = np.array([0.0, 1, 5] * 10)
     task = of(values, lookback=4, horizon=4, period=3)
     rivals = task.rivals("test")
-    assert set(rivals) == set(series.BASELINES)
+    assert set(rivals) == set(BASELINES)
     assert rivals["seasonal naive"]["mse"] == 0
     assert rivals["linear"]["mse"] == pytest.approx(0, abs=1e-3)
     assert rivals["mean"]["mse"] == pytest.approx(
@@ -534,9 +536,9 @@ def test_the_baselines_by_hand():
 def test_the_last_season_is_repeated_from_where_there_is_one_however_windows_are_batched():
     values = np.random.default_rng(0).normal(size=24)
     windows = [4, 6, 7, 12]  # the first has seen no whole season of 5 yet
-    said = of(values, lookback=4, horizon=7, period=5)._seasonal(windows, values[:, None])
+    said = repeat_season(values[:, None], windows, period=5, horizon=7)
     expected = [[values[t - 1]] * 7 if t < 5 else [values[t - 5 + h % 5] for h in range(7)] for t in windows]
-    assert np.allclose(said[..., 0].numpy(), expected)
+    assert np.allclose(said[..., 0], expected)
 
 
 def test_the_coverage_of_a_known_gaussian_is_its_own():
@@ -545,7 +547,7 @@ def test_the_coverage_of_a_known_gaussian_is_its_own():
     errors = Errors(1, 1, "cpu")
     y = task.window(task.origins("test")).y
     errors.add(torch.zeros_like(y), y, None, (torch.full_like(y, -1.2816), torch.full_like(y, 1.2816)))
-    assert task.summary(errors, 0.8)["coverage"] == pytest.approx(0.8, abs=0.02)
+    assert summarize(errors, "x", task.data.scaler, 0.8)["coverage"] == pytest.approx(0.8, abs=0.02)
 
 
 def test_what_was_not_measured_counts_for_nothing():
@@ -557,7 +559,7 @@ def test_what_was_not_measured_counts_for_nothing():
     assert without.evaluate(Says(), "test")["mse"] > 1e4
     batch = with_gap.window([11, 12])
     assert batch.counts.flatten().tolist() == [True, False, False, True]
-    model = JOB.build({"name": "ar", "lookback": 4, "horizon": 2}, with_gap.series.scaler)
+    model = SeriesTask.build_model({"name": "ar", "lookback": 4, "horizon": 2}, with_gap.data.scaler, runs.load)
     moved = batch._replace(y=torch.where(batch.counts, batch.y, batch.y + 7))
     with torch.no_grad():
         assert torch.equal(with_gap.loss(model, batch).value, with_gap.loss(model, moved).value)
@@ -569,17 +571,19 @@ def test_what_was_not_measured_counts_for_nothing():
 def test_a_series_too_short_is_refused_with_what_it_takes(tmp_path):
     path = write(tmp_path, "x\n" + "".join(f"{i}\n" for i in range(30)))
     with pytest.raises(DataError, match=r"at least 30 rows for train \(look-back 24, horizon 6\), found 21"):
-        SeriesTask(series.Config(lookback=24, horizon=6), data.load(path))
+        SeriesTask(Config(lookback=24, horizon=6), data.load(path))
     with pytest.raises(DataError, match=r"at least 6 rows for valid .*, found 3.*smaller --lookback or --horizon"):
-        SeriesTask(series.Config(lookback=4, horizon=6), data.load(path))
+        SeriesTask(Config(lookback=4, horizon=6), data.load(path))
 
 
 def test_residual_intervals_hold_their_share_of_what_they_were_measured_on():
     values = np.random.default_rng(0).normal(size=600)
     task = of(values, lookback=3, horizon=2)
-    model = JOB.build({"name": "ar", "lookback": 3, "horizon": 2, "level": 0.7}, task.series.scaler).eval()
-    task.solve(model)
-    model.spread.copy_(task.reach(model))
+    model = SeriesTask.build_model(
+        {"name": "ar", "lookback": 3, "horizon": 2, "level": 0.7}, task.data.scaler, runs.load
+    ).eval()
+    task.solve(model, None)
+    assert task.calibrate(model)
     found = task.evaluate(model, "valid")
     assert found["coverage"] == pytest.approx(0.7, abs=0.01)
     assert found["level"] == 0.7
@@ -596,31 +600,33 @@ def test_what_was_not_measured_is_not_solved_for(channels):
     task = of(values, lookback=1, horizon=1, seen=seen, splits=dict.fromkeys(("train", "valid", "test"), (0, 24)))
     task.origins = lambda split: [o for o in range(1, 24) if t[o] and o - 1 not in (3, 10, 17)]
     settings = {"name": "ar", "lookback": 1, "horizon": 1, "series": 2, "channels": channels, "normalise": "none"}
-    model = JOB.build(settings, task.series.scaler).eval()
-    task.solve(model)
+    model = SeriesTask.build_model(settings, task.data.scaler, runs.load).eval()
+    task.solve(model, None)
     assert model(torch.tensor([[[5.0, 15.0]]])).flatten().tolist() == pytest.approx([10, 30], abs=1e-3)
     blind = of(values, lookback=1, horizon=2, seen=seen & (np.arange(24) % 2 == 0)[:, None])
     assert "linear" not in blind.rivals("test")
     with pytest.raises(DataError, match="every value of their horizon measured, found none; set fit=steps"):
-        blind.solve(model)
+        blind.solve(model, None)
 
 
 def test_k_steps_ahead_errors_accumulate_as_they_must():
     """x ← x + 1, forecast as the last value: k steps ahead it is wrong by k."""
     task = of(np.arange(40.0), lookback=1, horizon=1)
-    model = JOB.build({"name": "ar", "lookback": 1, "horizon": 1, "ahead": "recursive"}, task.series.scaler)
+    model = SeriesTask.build_model(
+        {"name": "ar", "lookback": 1, "horizon": 1, "ahead": "recursive"}, task.data.scaler, runs.load
+    )
     layer = model.memory.body.layers[0].map
     with torch.no_grad():
         layer.weight.fill_(1.0)
         layer.bias.fill_(0.0)
-    found = series.k_step(model, task, (1, 4, 16))
+    found = k_step(model, task, (1, 4, 16))
     assert [found[k]["mse"] for k in (1, 4, 16)] == pytest.approx([1, 16, 256])
     assert [found[k]["windows"] for k in (1, 4, 16)] == [20, 17, 5]
-    free = series.free_run(model, task)
+    free = free_run(model, task)
     assert free["free"] == pytest.approx(np.mean(np.arange(1, 21) ** 2))
     assert free["mean"] == pytest.approx(np.mean(np.arange(20, 40) ** 2))
     with pytest.raises(DataError, match="more than 64 rows in test, found 20"):
-        series.k_step(model, task, (1, 64))
+        k_step(model, task, (1, 64))
 
 
 # ------------------------------------------------------------------------------------------------ runs
@@ -641,16 +647,12 @@ SMALL = {
 def configure(path, model="gru", **settings):
     heads = {"heads": "2"} if model in tiny.HEADED else {}
     texts = heads | {name: str(value) for name, value in (SMALL | settings).items()}
-    return JOB.configure(texts, model=model, data=(str(path),))
+    return runs.configure(SeriesTask, texts, model=model, data=(str(path),))
 
 
 @pytest.fixture
 def table(tmp_path):
     return write(tmp_path, hourly())
-
-
-class Killed(BaseException):
-    """The process is gone, as far as the run can tell."""
 
 
 @pytest.mark.parametrize(
@@ -665,31 +667,20 @@ class Killed(BaseException):
 )
 def test_a_resumed_run_equals_the_uninterrupted_one(table, tmp_path, monkeypatch, model, settings):
     run = configure(table, model, **settings)
-    JOB.train(run, str(tmp_path / "whole"))
-    real = Trainer.save
-
-    def save(self):
-        real(self)
-        if self.spent.step == 3:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "save", save)
-        with pytest.raises(Killed):
-            JOB.train(run, str(tmp_path / "resumed"))
-    JOB.resume(str(tmp_path / "resumed"))
+    runs.train(SeriesTask, run, str(tmp_path / "whole"))
+    tiny.train_until(SeriesTask, run, tmp_path / "resumed", 3, monkeypatch)
+    runs.resume(str(tmp_path / "resumed"))
     assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize("model", JOB.models)
+@pytest.mark.parametrize("model", SeriesTask.models)
 def test_every_model_becomes_a_run_that_can_be_measured_verified_and_asked(table, tmp_path, model):
     out = str(tmp_path / "run")
-    found = JOB.train(configure(table, model, steps=2), out)
+    found = runs.train(SeriesTask, configure(table, model, steps=2), out)
     assert math.isfinite(found["mse"])
     assert "coverage" in found
-    assert max(JOB.verify(out).values()) < 1e-10
-    used = JOB.load(out)
-    rows = list(forecast(used, table))
+    assert max(runs.verify(out).values()) < 1e-10
+    rows = list(forecast(runs.load(out), table))
     assert [row.series for row in rows] == ["a"] * 4 + ["b"] * 4
     assert all(row.lower < row.mean < row.upper for row in rows)
     assert rows[0].time == "2024-01-13 12:00:00"
@@ -697,19 +688,19 @@ def test_every_model_becomes_a_run_that_can_be_measured_verified_and_asked(table
 
 def test_a_run_folder_and_its_row_say_everything(table, tmp_path):
     out = str(tmp_path / "run")
-    JOB.train(configure(table), out)
+    runs.train(SeriesTask, configure(table), out)
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
         "config.json", "model.safetensors", "scaler.json", "metrics.jsonl", "checkpoints", "manifest.json",
     }  # fmt: skip
-    row = JOB.result(out, split="test", device="cpu")
+    row = runs.result(out, split="test", device="cpu")
     assert row["task"] == "series"
     assert row["metric"]["name"] == "mse"
     assert row["metric"]["value"] == row["figures"]["mse"]
-    assert set(row["baselines"]) == set(series.BASELINES)
+    assert set(row["baselines"]) == set(BASELINES)
     assert row["flops"] > 0
     assert row["state_bytes"] == 2 * 8 * 4  # a state of width 8 for each of two series
-    columns, lines, below = JOB.table(row)
+    columns, lines, below = SeriesTask.table(row)
     assert columns[0] == "horizon"
     assert [line[0] for line in lines] == ["1", "4", "all"]
     assert any("without learning, mse: naive" in line for line in below)
@@ -719,56 +710,56 @@ def test_a_run_folder_and_its_row_say_everything(table, tmp_path):
 
 def test_a_better_baseline_is_named(table, tmp_path):
     out = str(tmp_path / "run")
-    JOB.train(configure(table, steps=1, lr="1e-9"), out)
-    found = JOB.measure(out, split="test")
+    runs.train(SeriesTask, configure(table, steps=1, lr="1e-9"), out)
+    found = runs.evaluate(out, split="test")
     assert "seasonal naive" in found["better"]
-    assert any(line.startswith("better than this model: ") for line in JOB.table(found)[2])
+    assert any(line.startswith("better than this model: ") for line in SeriesTask.table(found)[2])
 
 
 def test_a_solved_run_is_a_run_like_any_other(table, tmp_path):
     out = str(tmp_path / "run")
-    found = JOB.train(configure(table, "ar"), out)
+    found = runs.train(SeriesTask, configure(table, "ar"), out)
     assert found["mse"] < 0.05
     assert [row["step"] for row in RunFolder(out).metrics()] == [1]
-    assert JOB.measure(out, split="valid")["metric"]["value"] == pytest.approx(found["mse"])
+    assert runs.evaluate(out, split="valid")["metric"]["value"] == pytest.approx(found["mse"])
     assert found["coverage"] == pytest.approx(0.8, abs=0.08)  # of 27 windows, in whole ones
 
 
 def test_all_of_another_file_is_measured_on_the_scale_of_the_run(table, tmp_path):
     out = str(tmp_path / "run")
-    JOB.train(configure(table, "ar"), out)
+    runs.train(SeriesTask, configure(table, "ar"), out)
     other = write(tmp_path, hourly(rows=50), "other.csv")
-    found = JOB.measure(out, split="test", data=[other])
+    found = runs.evaluate(out, split="test", data=[other])
     assert found["figures"]["windows"] == 50 - 12 - 4 + 1
     swapped = write(tmp_path, hourly(rows=50, columns=("b", "c")), "swapped.csv")
     with pytest.raises(DataError, match="expected a column 'a', found date, b, c"):
-        JOB.measure(out, split="test", data=[swapped])
+        runs.evaluate(out, split="test", data=[swapped])
 
 
 def test_a_run_does_not_go_on_with_other_data(table, tmp_path):
     out = str(tmp_path / "run")
-    JOB.train(configure(table), out)
+    runs.train(SeriesTask, configure(table), out)
     Path(table).write_text(hourly(rows=310))
     with pytest.raises(RunError, match="found other data"):
-        JOB.resume(out, longer=20)
+        runs.resume(out, longer=20)
 
 
 def test_a_run_whose_scaler_fits_another_model_is_refused(table, tmp_path):
     out = tmp_path / "run"
-    JOB.train(configure(table), str(out))
+    runs.train(SeriesTask, configure(table), str(out))
     data.load("sine").scaler.save(out / "scaler.json")
     with pytest.raises(ContractError, match="expected 1 series as the scaler has, found 2"):
-        JOB.load(out)
+        runs.load(out)
     (out / "scaler.json").unlink()
     with pytest.raises(RunError, match="expected this file in the run folder"):
-        JOB.load(out)
+        runs.load(out)
 
 
 def test_full_attention_is_bound_by_no_law_of_steps(table, tmp_path):
     out = str(tmp_path / "run")
-    JOB.train(configure(table, "transformer", attention="full", steps=1), out)
+    runs.train(SeriesTask, configure(table, "transformer", attention="full", steps=1), out)
     with pytest.raises(RunError, match="the laws bind attention=causal"):
-        JOB.verify(out)
+        runs.verify(out)
 
 
 @pytest.mark.parametrize(
@@ -782,7 +773,7 @@ def test_full_attention_is_bound_by_no_law_of_steps(table, tmp_path):
 )
 def test_a_run_that_cannot_be_is_refused_before_it_begins(table, tmp_path, settings, message):
     with pytest.raises(ValueError, match=message) as caught:
-        JOB.train(configure(table, **settings), str(tmp_path / "run"))
+        runs.train(SeriesTask, configure(table, **settings), str(tmp_path / "run"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
@@ -793,15 +784,15 @@ def test_data_that_cannot_be_is_refused():
     with pytest.raises(ContractError, match="target to be names"):
         DataConfig(target=(1,))  # type: ignore[arg-type]
     with pytest.raises(ContractError, match="as many as its look-back"):
-        JOB.train(configure("sine", "ar"), "nowhere", params=1000)
+        runs.train(SeriesTask, configure("sine", "ar"), "nowhere", params=1000)
 
 
 def test_a_run_goes_on_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, hourly())
-    JOB.train(configure("table.csv", "ar"), str(tmp_path / "run"))
+    runs.train(SeriesTask, configure("table.csv", "ar"), str(tmp_path / "run"))
     monkeypatch.chdir("/")
-    JOB.measure(str(tmp_path / "run"), split="test")
+    runs.evaluate(str(tmp_path / "run"), split="test")
 
 
 # ------------------------------------------------------------------------------------------------ forecasts and gaps
@@ -810,8 +801,8 @@ def test_a_run_goes_on_from_another_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def solved(table, tmp_path):
     """A linear run, which knows the waves of `hourly` well."""
-    JOB.train(configure(table, "ar", lookback=24), str(tmp_path / "solved"))
-    return JOB.load(tmp_path / "solved")
+    runs.train(SeriesTask, configure(table, "ar", lookback=24), str(tmp_path / "solved"))
+    return runs.load(tmp_path / "solved")
 
 
 def test_a_forecast_goes_on_where_the_file_ends(solved, tmp_path):
@@ -849,7 +840,7 @@ def test_gaps_are_filled_and_told_apart_from_what_lies_ahead(solved, tmp_path):
         assert (row.lower is None) == early
         assert early or row.lower < row.mean < row.upper
     first, middle, last = (row.upper - row.lower for row in rows if row.series == "a" and row.lower is not None)
-    spread = solved.model.spread[:, 0].numpy() * solved.kept.deviation[0] * 2
+    spread = solved.model.spread[:, 0].numpy() * solved.artifacts.deviation[0] * 2
     assert first < spread[0]
     assert last < spread[2]
     assert middle > 0
@@ -872,7 +863,7 @@ def test_before_its_first_value_nothing_is_said_of_a_column(solved, tmp_path):
 
 
 def test_the_curve_of_a_run_has_every_power_of_four(solved):
-    found = k_step(solved)
+    found = measure_ahead(solved.model, solved.task, "test")
     assert list(found["k_step"]) == [1, 4, 16]
     assert found["free_run"]["points"] == 60
 
@@ -933,12 +924,13 @@ RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("series/*.json"))
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_is_a_run_that_can_be_built(path):
+
     found = read_recipe(str(path))
-    run = JOB.configure(found.settings, model=found.model, data=found.data)
+    run = runs.configure(SeriesTask, found.settings, model=found.model, data=found.data)
     scaler = Scaler(tuple("abcdefg"), (0.0,) * 7, (1.0,) * 7, (1.0,) * 7, 24)
     settings = run.model | {"series": 7, "lookback": run.task.lookback, "horizon": run.task.horizon}
     with torch.device("meta"):
-        assert JOB.build(settings, scaler).config.steps > 1
+        assert SeriesTask.build_model(settings, scaler, runs.load).config.steps > 1
 
 
 def test_there_are_recipes():
@@ -963,20 +955,20 @@ def test_errors_of_any_size_can_be_told_apart_in_the_table(tmp_path):
     """In the units of the data they may be tiny or huge."""
     for size, name in ((1e-9, "tiny"), (1e9, "huge")):
         rows = "".join(f"{size * (math.sin(t) + t % 3)!r}\n" for t in range(200))
-        JOB.train(configure(write(tmp_path, "a\n" + rows, f"{name}.csv"), "ar"), str(tmp_path / name))
-        found = JOB.measure(str(tmp_path / name), split="test")
-        columns, table, _ = JOB.table(found)
+        runs.train(SeriesTask, configure(write(tmp_path, "a\n" + rows, f"{name}.csv"), "ar"), str(tmp_path / name))
+        found = runs.evaluate(str(tmp_path / name), split="test")
+        columns, table, _ = SeriesTask.table(found)
         for column in ("mse_raw", "mae_raw"):
             cell = table[-1][columns.index(column)]
             assert float(cell) == pytest.approx(found["figures"][column], rel=1e-3)
             assert len(cell) < 12
 
 
-@pytest.mark.parametrize("model", [name for name in JOB.models if name not in JOB.unsized])
+@pytest.mark.parametrize("model", [name for name in SeriesTask.models if name not in SeriesTask.unsized])
 def test_every_model_has_the_size_asked_for_on_two_columns(model, tmp_path):
     path = write(tmp_path, "a,b\n" + "".join(f"{math.sin(t)},{t % 5}\n" for t in range(200)))
-    JOB.train(configure(path, model, steps=1), str(tmp_path / "run"), params=5_000)
-    found = JOB.load(str(tmp_path / "run")).model
+    runs.train(SeriesTask, configure(path, model, steps=1), str(tmp_path / "run"), params=5_000)
+    found = runs.load(str(tmp_path / "run")).model
     assert found.config.series == 2
     assert sum(p.numel() for p in found.parameters()) == pytest.approx(5_000, rel=0.15)
 

@@ -109,7 +109,7 @@ def learn(name: str, own: dict[str, Any], values: np.ndarray, seed: int, effort:
 def error(made: Trained, origins: range) -> float:
     """Mean squared error of the forecasts that begin at these rows."""
     batch = made.task.window(origins)
-    return float((made.model.look(batch.x).mean - batch.y).square().mean())
+    return float((made.model.forecast(batch.x).mean - batch.y).square().mean())
 
 
 def decide(ratios: Mapping[str, Sequence[float]], fresh: Mapping[str, Sequence[float]]) -> Verdict:

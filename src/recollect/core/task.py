@@ -107,7 +107,7 @@ class Task(ABC, Generic[D, A]):
     """One task, bound to `data`, its settings `config` and a device."""
 
     name: ClassVar[str]
-    models: ClassVar[Sequence[str]]
+    models: ClassVar[tuple[str, ...]]
     default: ClassVar[str]  # the model that is trained where none is named
     data_config: ClassVar[Any]  # frozen dataclasses
     task_config: ClassVar[Any]

@@ -73,7 +73,7 @@ def kind_of(model: str) -> Kind:
 class StackedModels:
     """For tasks whose models are stacks of layers: those they name, or any layer that can be stacked."""
 
-    models: ClassVar[Sequence[str]]
+    models: ClassVar[tuple[str, ...]]
     stacks: ClassVar[bool] = True
 
     @classmethod

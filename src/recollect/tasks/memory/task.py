@@ -4,34 +4,33 @@ Training never sees a row twice on purpose; validation and test are fixed sets o
 tokens of a run are the steps that it has read, asked about or not; older rows in results/ count answers instead.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ...core.contract import check_settings
-from ...core.task import Loss
+from ...core.contract import ContractError, Memory
+from ...core.files import write_aside
+from ...core.settings import SettingError, distribute, split
+from ...core.task import BUILD_ERRORS, LoadRun, Loss, RunConfig, RunError, Task, build_error, read_artifact
 from ...data.files import DataError
-from .data import CLOSE
-from .generator import PARTS, Rows, Test
+from ...layers import LAYERS
+from ...models import classifier
+from ...models.body import KINDS, StackedModels, kind_of
+from . import probe
+from .data import CLOSE, Adding, Copy, Gap, Parity, Recall
+from .generator import PARTS, VERSION, Rows, Test
+from .settings import Config
 
 SEED = 0  # of validation and test, whatever the seed of the run
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """`eval_rows` is how many rows validation and test have, at each value of the dial."""
-
-    batch: int = 64
-    eval_rows: int = 1000
-    eval_batch: int = 250
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+FILE = "memory.json"
+DECIDED = ("inputs", "outputs", "tokens", "pool")  # settings of the model that the test decides
 
 
 class Batch(NamedTuple):
@@ -48,24 +47,124 @@ class Judged(NamedTuple):
     right: Tensor  # N J, of the answers that are the test's questions
 
 
-class MemoryTask:
-    """A test of memory to pass."""
+class MemoryTask(StackedModels, Task[Test, Test]):
+    """A test of memory to pass; every test has a subclass, which names its settings. The settings are the data."""
 
-    def __init__(self, config: Config, test: Test, device: torch.device | str = "cpu") -> None:
-        self.config, self.test, self.device = config, test, torch.device(device)
-        self.name, self.metric = test.kind, test.metric
-        self.in_nats = test.metric != "mse"
-        self.drawn: dict[tuple[str, int], Rows] = {}  # what evaluations look at again and again
+    models = tuple(KINDS)
+    default = "lstm"
+    task_config = Config
+    data_config: ClassVar[type[Test]]
+    # rows are never seen twice, so there is nothing for decay to guard against
+    usual: ClassVar[Mapping[str, str]] = {"lr": "3e-3", "weight_decay": "0"}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        test = cls.data_config
+        cls.name, cls.metric, cls.in_nats = test.kind, test.metric, test.metric != "mse"
+
+    def __init__(self, config: Config, data: Test, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        super().__init__(config, data, device, seed)
+        self.drawn: dict[tuple[str, int], Rows] = {}  # the rows of evaluations, by split and dial
+
+    # Data and models
+
+    @classmethod
+    def model_settings(cls, model: str) -> dict[str, Any]:
+        return {"model": classifier.Settings, "layer": LAYERS[kind_of(model).layer]}
+
+    @classmethod
+    def load_data(cls, config: Test, data_dir: str | None, artifacts: Test | None = None) -> Test:
+        """Another test than the run's own must have the same words."""
+        if artifacts is not None and (config.inputs, config.outputs) != (artifacts.inputs, artifacts.outputs):
+            raise ContractError(
+                f"{cls.name}: expected a test with {artifacts.inputs} inputs and {artifacts.outputs} answers as the "
+                f"run has, found {config.inputs} and {config.outputs}"
+            )
+        return config
+
+    @classmethod
+    def artifacts_of(cls, data: Test) -> Test:
+        return data
+
+    @classmethod
+    def save_artifacts(cls, artifacts: Test, folder: Path) -> None:
+        text = json.dumps(artifacts.settings(), indent=1, ensure_ascii=False) + "\n"
+        write_aside(folder / FILE, text.encode())
+
+    @classmethod
+    def load_artifacts(cls, folder: Path) -> Test:
+        content = read_artifact(folder, FILE)
+        try:
+            found = {"kind": content.pop("kind"), "version": content.pop("version")}
+            if found == {"kind": cls.name, "version": VERSION}:
+                return cls.data_config(**content)
+        except (AttributeError, KeyError, TypeError, ContractError) as error:
+            found = error
+        raise RunError(
+            f"{folder / FILE}: expected the settings of a {cls.name} test of version {VERSION}, found {found}"
+        )
+
+    @classmethod
+    def describe_data(cls, data: Test) -> dict[str, Any]:
+        counts = {"inputs": data.inputs, "outputs": data.outputs, "steps": data.steps, "questions": data.judged}
+        return {"name": data.name, "fingerprint": data.fingerprint} | counts | {"notes": data.notes}
+
+    @classmethod
+    def summarize_data(cls, data: Test) -> str:
+        return f"{data.name}: rows of {data.steps:,} steps"
+
+    @classmethod
+    def other_data(cls, config: Test, data: Sequence[str], artifacts: Test) -> Test:
+        """The same test with other dials, as `--data distance=200`."""
+        try:
+            return replace(config, **distribute(split(data), {"data": cls.data_config})["data"])
+        except SettingError as error:
+            names = ", ".join(field.name for field in fields(cls.data_config))
+            raise SettingError(f"--data: expected a dial of {cls.name} ({names}) as name=value; {error}") from error
+
+    @classmethod
+    def resolve(cls, run: RunConfig, data: Test, params: int | None) -> RunConfig:
+        config = cls._configure_model(run.model, data)
+        if params is not None:
+            config = config.sized(params, f"a {config.model} with {data.inputs:,} inputs and {data.outputs:,} answers")
+        longest = max(data.turned(value).steps for value in data.points())
+        config = replace(config, max_positions=max(config.max_positions, longest))
+        full = {name: value for name, value in asdict(config).items() if name not in (*DECIDED, "model")}
+        return replace(run, model={"name": config.model} | full)
+
+    @classmethod
+    def build_model(cls, settings: dict[str, Any], artifacts: Test, load_run: LoadRun) -> nn.Module:
+        try:
+            return cls._configure_model(settings, artifacts).build()
+        except BUILD_ERRORS as error:
+            raise build_error(str(settings.get("name")), error) from error
+
+    @classmethod
+    def _configure_model(cls, settings: dict[str, Any], test: Test) -> classifier.Config:
+        own = {"inputs": test.inputs, "outputs": test.outputs, "tokens": test.tokens, "pool": "each"}
+        rest = {name: value for name, value in settings.items() if name != "name"}
+        return classifier.Config(model=cls.check_model(settings["name"]), **own, **rest)
+
+    @classmethod
+    def law_example(cls, model: nn.Module, artifacts: Test) -> tuple[nn.Module, Tensor, Memory | None]:
+        generator = torch.Generator().manual_seed(0)
+        if artifacts.tokens:
+            return model, torch.randint(artifacts.inputs, (3, 12), generator=generator), None
+        return model, torch.rand(3, 12, artifacts.inputs, generator=generator, dtype=torch.float64), None
+
+    @classmethod
+    def state_bytes(cls, model: Any, run: RunConfig) -> int:
+        return model.cost(1, run.data.steps).state_bytes
 
     # Training
 
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Batch]:
         if split != "train":
-            yield from self._cut(self._rows(split, self.test.value), start)
+            yield from self._cut(self._rows(split, self.data.value), start)
             return
         number = start
         while True:
-            yield self._batch(self.test.batch(split, seed, number, self.config.batch), number)
+            yield self._batch(self.data.batch(split, seed, number, self.config.batch), number)
             number += 1
 
     def _rows(self, split: str, value: int) -> Rows:
@@ -73,7 +172,7 @@ class MemoryTask:
         if split not in PARTS:
             raise DataError(f"{self.name}: expected a split out of {', '.join(PARTS)}, found {split!r}")
         if (split, value) not in self.drawn:
-            turned = self.test.turned(value)
+            turned = self.data.turned(value)
             self.drawn[split, value] = turned.batch(split, SEED, 0, self.config.eval_rows)
         return self.drawn[split, value]
 
@@ -99,13 +198,13 @@ class MemoryTask:
     def losses(self, said: Tensor, y: Tensor) -> Tensor:
         """Nats, or squared errors, of each answer: B A."""
         said = said.float()  # also where half of it would do for the model
-        if not self.test.tokens:
+        if not self.data.tokens:
             return (said[..., 0] - y).square()
         return cross_entropy(said.transpose(1, 2), y, reduction="none")
 
     @property
     def repeats(self) -> bool:
-        return not self.test.vary
+        return not self.data.vary
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return *batch.x.shape[:2], batch.at.shape[1]
@@ -122,7 +221,7 @@ class MemoryTask:
 
         `by_place` is the share of right answers at each of the row's questions, in their order.
         """
-        test = self.test
+        test = self.data
         found = {value: self.judge(model, split, value) for value in test.points()}
         own = found[test.value]
         points = [{test.dial: value} | self._figures(judged) for value, judged in found.items()]
@@ -139,23 +238,23 @@ class MemoryTask:
         loss, accuracy = float(judged.losses.double().mean()), float(judged.right.double().mean())
         last = float(judged.right[:, -1].double().mean())
         found = {"loss": loss, "accuracy": accuracy, "last": last, "error": 1 - accuracy}
-        return found if self.test.tokens else found | {"mse": loss}
+        return found if self.data.tokens else found | {"mse": loss}
 
     @torch.no_grad()
     def judge(self, model: Any, split: str, value: int) -> Judged:
         """Every answer of a split with the dial at `value`."""
-        asked = self.test.turned(value).judged
+        asked = self.data.turned(value).judged
         losses, right = [], []
         for batch in self._cut(self._rows(split, value)):
             said = answers(model, batch.x, batch.at)
             losses.append(self.losses(said, batch.y).cpu())
-            good = said.argmax(dim=-1) == batch.y if self.test.tokens else losses[-1] < CLOSE**2
+            good = said.argmax(dim=-1) == batch.y if self.data.tokens else losses[-1] < CLOSE**2
             right.append(good[:, -asked:].cpu())
         return Judged(torch.cat(losses), torch.cat(right))
 
     def rule(self) -> str:
         """How the figures came about, in words."""
-        test = self.test
+        test = self.data
         rows = f"{self.config.eval_rows:,} generated rows with {test.dial} {test.value}"
         asked = f"{test.judged} questions" if test.judged > 1 else "one question"
         if not test.tokens:
@@ -164,8 +263,57 @@ class MemoryTask:
         return f"{scope}{rows}, {asked} each, the likeliest answer taken"
 
     def baselines(self, split: str) -> dict[str, float]:
-        """The metric of those who guess."""
-        return self.test.baselines()
+        return self.data.baselines()
+
+    def figures(self, model: Any, split: str, **options: Any) -> dict[str, Any]:
+        found = self.evaluate(model, split)
+        return {"metric": {"name": self.metric, "value": found[self.metric], "rule": found["rule"]}} | found
+
+    @classmethod
+    def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        dial, measure = cls.data_config.dial, "mse" if cls.metric == "mse" else "loss"
+        rows = [
+            [str(point[dial]), f"{point['accuracy']:.2%}", f"{point['last']:.2%}", f"{point[measure]:.5f}"]
+            for point in found["points"]
+        ]
+        below = [f"without learning, accuracy {found['chance']:.2%}; {cls._guesses(found)}", found["rule"]]
+        return (dial, "accuracy", "of the last question", measure), rows, below
+
+    @classmethod
+    def headline(cls, found: dict[str, Any]) -> str:
+        return (
+            f"validation {cls.metric} {found[cls.metric]:.5f}, accuracy {found['accuracy']:.2%} "
+            f"(without learning {found['chance']:.2%}; {cls._guesses(found)}; {found['rule']})"
+        )
+
+    @classmethod
+    def _guesses(cls, found: dict[str, Any]) -> str:
+        guesses = ", ".join(f"{name} {value:.5f}" for name, value in found["baselines"].items())
+        return f"{cls.metric} of guesses: {guesses}"
+
+    # Inspection
+
+    probe = staticmethod(probe.probe)
+
+
+class CopyTask(MemoryTask):
+    data_config = Copy
+
+
+class AddingTask(MemoryTask):
+    data_config = Adding
+
+
+class RecallTask(MemoryTask):
+    data_config = Recall
+
+
+class ParityTask(MemoryTask):
+    data_config = Parity
+
+
+class GapTask(MemoryTask):
+    data_config = Gap
 
 
 def answers(model: Any, x: Tensor, at: Tensor) -> Tensor:
@@ -175,3 +323,6 @@ def answers(model: Any, x: Tensor, at: Tensor) -> Tensor:
     """
     hidden, _ = model.body(model.enter(x), model.initial_state(len(x)).body)  # B T W
     return model.head(hidden.gather(1, at[..., None].expand(-1, -1, hidden.shape[-1])))
+
+
+TASKS = (CopyTask, AddingTask, RecallTask, ParityTask, GapTask)

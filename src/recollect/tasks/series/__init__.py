@@ -1,0 +1,1 @@
+"""Forecasting of time series."""

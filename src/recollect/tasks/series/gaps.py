@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ...data.files import DataError
+from .settings import FillName
 from .table import Table
-
-FillName = Literal["linear", "mask", "refuse"]
 
 
 def trim(table: Table) -> tuple[Table, list[str]]:

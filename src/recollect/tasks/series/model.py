@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from einops import rearrange
@@ -31,23 +31,22 @@ from ...layers import window
 from . import least_squares
 from .plan import Plan
 from .readers import Glance, Stepper
+from .settings import LossName
 from .window_scale import stretch, window_scale
-
-LossName = Literal["mse", "mae", "huber"]
 
 NARROWEST = 1e-4  # of a deviation that a model may claim, in scaled units
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(Plan):
-    """The plan (see `forecaster_plan`) of a forecaster that can be built."""
+    """The settings of a forecaster (see `plan`), which build it."""
 
     def build(self) -> "Forecaster":
         return Forecaster(self)
 
 
-class Outlook(NamedTuple):
-    """What lies ahead, and where `level` of it should lie; NaN where no interval is known."""
+class Forecast(NamedTuple):
+    """A forecast with the interval that should hold `level` of what comes; NaN where no interval is known."""
 
     mean: Tensor  # B H C
     lower: Tensor  # B H C
@@ -170,7 +169,7 @@ class Forecaster(nn.Module):
         return rearrange(y, "r m (w n) -> r (m w) n", w=self.config.segment)
 
     @torch.no_grad()
-    def look(self, past: Tensor, horizon: int | None = None, *, seed: int = 0) -> Outlook:
+    def forecast(self, past: Tensor, horizon: int | None = None, *, seed: int = 0) -> Forecast:
         """The forecast with its interval, any number of points ahead.
 
         A recursive forecaster goes on feeding itself; a direct one takes what it said as its past and looks again,
@@ -178,17 +177,17 @@ class Forecaster(nn.Module):
         """
         horizon = horizon or self.config.horizon
         if self.config.ahead == "recursive":
-            return self._look_on(past, horizon, seed)
-        parts: list[Outlook] = []
+            return self._forecast_recursively(past, horizon, seed)
+        parts: list[Forecast] = []
         while sum(part.mean.shape[1] for part in parts) < horizon:
             near = self._interval(self(past))
             if parts:  # no interval knows of the errors of what was fed back
-                near = Outlook(near.mean, *(torch.full_like(near.mean, math.nan) for _ in range(2)))
+                near = Forecast(near.mean, *(torch.full_like(near.mean, math.nan) for _ in range(2)))
             parts.append(near)
             past = torch.cat([past, near.mean], dim=1)[:, -self.config.lookback :]
-        return Outlook(*(torch.cat(part, dim=1)[:, :horizon] for part in zip(*parts, strict=True)))
+        return Forecast(*(torch.cat(part, dim=1)[:, :horizon] for part in zip(*parts, strict=True)))
 
-    def _look_on(self, past: Tensor, horizon: int, seed: int) -> Outlook:
+    def _forecast_recursively(self, past: Tensor, horizon: int, seed: int) -> Forecast:
         config = self.config
         self._check(past)
         shift, scale = window_scale(past, config.norm_of_window)
@@ -208,21 +207,21 @@ class Forecaster(nn.Module):
         drawn = drawn[..., 0] + drawn[..., 1].exp() * draw(drawn[..., 0])  # R·paths T c
         spread = rearrange(drawn, "(r k) t c -> k r t c", k=config.paths).var(dim=0, correction=1 % config.paths).sqrt()
         wide = self._unfold(spread.repeat_interleave(2, dim=-1), len(past))[..., 0] * scale * self._reach()
-        return Outlook(found[..., 0], found[..., 0] - wide, found[..., 0] + wide)
+        return Forecast(found[..., 0], found[..., 0] - wide, found[..., 0] + wide)
 
-    def _interval(self, found: Tensor) -> Outlook:
+    def _interval(self, found: Tensor) -> Forecast:
         """found: B H C P, in the scale of the data."""
         mean = found[..., 0]
         if self.config.intervals == "quantile":
             ends = found[..., 1:].sort(dim=-1).values
-            return Outlook(mean, torch.minimum(ends[..., 0], mean), torch.maximum(ends[..., 1], mean))
+            return Forecast(mean, torch.minimum(ends[..., 0], mean), torch.maximum(ends[..., 1], mean))
         if self.config.intervals == "gaussian":
             wide = found[..., 1].exp() * self._reach()
         else:
             wide = torch.full_like(mean, math.nan)
             count = min(mean.shape[1], len(self.spread)) if self.spread.any() else 0
             wide[:, :count] = self.spread[:count].to(mean)
-        return Outlook(mean, mean - wide, mean + wide)
+        return Forecast(mean, mean - wide, mean + wide)
 
     def _reach(self) -> float:
         """Deviations to either side that hold `level` of a Gaussian."""

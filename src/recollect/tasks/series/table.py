@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from ...data.files import DataError, StrPath, chunks, some_of
+from .settings import HeaderName
 from .times import NUMBER, Times, can_read, read_times, reader_of
-
-HeaderName = Literal["auto", "yes", "no"]
 
 MISSING = {"", "nan", "na", "n/a", "null", "none", "?", "-"}
 TIMES = {"date", "time", "datetime", "timestamp", "year", "month", "day"}  # what a time column is called

@@ -7,45 +7,42 @@ and deviation 1 in the training part), which is what papers report, and in the d
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from ...core.contract import check_settings
-from ...core.task import Loss
-from ...data.files import DataError
-from . import markov
+from ...core.contract import ContractError, Memory
+from ...core.task import (
+    BUILD_ERRORS,
+    LoadedRun,
+    LoadRun,
+    Loss,
+    RunConfig,
+    RunError,
+    Solution,
+    Task,
+    artifact_path,
+    build_error,
+)
+from ...data.files import DataError, absolute_name
+from ...layers import LAYERS
+from ...models.body import KINDS, StackedModels, kind_of
+from . import data, probe
+from . import model as forecaster
+from .baselines import Baselines
 from .data import Series
-from .model import Config as ModelConfig
-from .model import Forecaster, LossName
-
-BASELINES = ("naive", "seasonal naive", "mean", "linear", "markov 1", "markov 2")
-BINS = 16  # of the Markov chains
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """`loss` is what a point forecast learns by; `choose` the metric by which validation picks the best weights.
-
-    `fit`: a linear autoregression is solved in closed form, with `ridge`, where that is what its loss asks for
-    (`auto`), always (`solve`), or trained as everything else (`steps`).
-    """
-
-    lookback: int = 96
-    horizon: int = 24
-    batch: int = 32
-    loss: LossName = "mse"
-    choose: Literal["mse", "mae"] = "mse"
-    fit: Literal["auto", "solve", "steps"] = "auto"
-    ridge: float = 0.0
-    eval_batch: int = 256
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+from .errors import Errors, format_error, summarize
+from .model import Forecaster
+from .multi_step import measure_ahead
+from .readers import Stepper
+from .scaler import Scaler
+from .settings import Config, DataConfig
+from .sources import NAMES
 
 
 class Batch(NamedTuple):
@@ -54,55 +51,136 @@ class Batch(NamedTuple):
     counts: Tensor | None  # B H C: False where nothing was measured; None: everything was
 
 
-class Errors:
-    """Sums of errors by horizon and column, over windows as they come."""
-
-    def __init__(self, horizon: int, columns: int, device: torch.device | str) -> None:
-        zero = torch.zeros(horizon, columns, dtype=torch.float64, device=device)
-        self.square, self.absolute, self.count, self.inside, self.wide = (zero.clone() for _ in range(5))
-        self.judged = False
-
-    def add(self, mean: Tensor, y: Tensor, counts: Tensor | None, ends: tuple[Tensor, Tensor] | None = None) -> None:
-        """mean, y: B H C; `ends` are those of an interval."""
-        weight = torch.ones_like(y, dtype=torch.float64) if counts is None else counts.double()
-        error = mean.double() - y.double()
-        self.square += (weight * error**2).sum(dim=0)
-        self.absolute += (weight * error.abs()).sum(dim=0)
-        self.count += weight.sum(dim=0)
-        if ends is not None and bool(ends[0].isfinite().all()):
-            self.judged = True
-            self.inside += (weight * ((ends[0] <= y) & (y <= ends[1]))).sum(dim=0)
-            self.wide += (weight * (ends[1] - ends[0]).double()).sum(dim=0)
+def has_closed_form(model: forecaster.Config, task: Config) -> bool:
+    """Whether a model is solved by least squares, not trained."""
+    if model.model != "ar" or model.layers != 1 or model.intervals == "quantile" or task.fit == "steps":
+        return False
+    return task.fit == "solve" or task.loss == "mse"
 
 
-class SeriesTask:
-    """A series to forecast."""
+class SeriesTask(StackedModels, Task[Series, Scaler]):
+    """A series to forecast: by networks that are trained, or a linear autoregression that is solved."""
 
     name = "series"
-    in_nats = False
+    models = tuple(KINDS)
+    default = "gru"
+    data_config = DataConfig
+    task_config = Config
+    unsized = ("ar",)
+    config: Config
 
-    def __init__(self, config: Config, series: Series, device: torch.device | str = "cpu") -> None:
-        self.config, self.series = config, series
+    def __init__(self, config: Config, data: Series, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        super().__init__(config, data, device, seed)
         self.metric = config.choose
-        self.device = torch.device(device)
-        scaled = series.scaler.shrink(series.values)
+        scaled = data.scaler.shrink(data.values)
         self.values = torch.from_numpy(scaled).to(self.device, torch.float32)  # N C
-        self.seen = None if series.seen.all() else torch.from_numpy(series.seen).to(self.device)
+        self.seen = None if data.seen.all() else torch.from_numpy(data.seen).to(self.device)
         self.order: tuple[tuple[int, int], np.ndarray] | None = None  # of the windows in the epoch that is under way
         for split in ("train", "valid"):
             self.origins(split)
 
+    # Data and models
+
+    @classmethod
+    def model_settings(cls, model: str) -> dict[str, Any]:
+        return {"model": forecaster.Config, "layer": LAYERS[kind_of(model).layer]}
+
+    @classmethod
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Scaler | None = None) -> Series:
+        settings = asdict(config)
+        source = (*settings.pop("data"), "sine")[0]
+        return data.load(source, **settings, data_dir=data_dir, scaler=artifacts)
+
+    @classmethod
+    def artifacts_of(cls, data: Series) -> Scaler:
+        return data.scaler
+
+    @classmethod
+    def save_artifacts(cls, artifacts: Scaler, folder: Path) -> None:
+        artifacts.save(folder / "scaler.json")
+
+    @classmethod
+    def load_artifacts(cls, folder: Path) -> Scaler:
+        return Scaler.load(artifact_path(folder, "scaler.json"))
+
+    @classmethod
+    def describe_data(cls, data: Series) -> dict[str, Any]:
+        counts = {split: stop - start for split, (start, stop) in data.splits.items()}
+        about = {"columns": list(data.columns), "period": data.scaler.period}
+        return {"name": data.name, "fingerprint": data.fingerprint} | counts | about | {"notes": data.notes}
+
+    @classmethod
+    def summarize_data(cls, data: Series) -> str:
+        start, stop = data.splits["train"]
+        columns = f"{len(data.columns)} series" if len(data.columns) > 1 else f"the series {next(iter(data.columns))!r}"
+        return f"{stop - start:,} training rows of {columns} of {data.name}, period {data.scaler.period}"
+
+    @classmethod
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Scaler) -> DataConfig:
+        """All of another series is the part that is measured."""
+        return replace(config, data=tuple(data), whole=True)
+
+    @classmethod
+    def resolve(cls, run: RunConfig, data: Series, params: int | None) -> RunConfig:
+        settings = dict(run.model)
+        name = settings.pop("name")
+        settings |= {"series": len(data.columns), "lookback": run.task.lookback, "horizon": run.task.horizon}
+        config = forecaster.Config(model=name, **settings)
+        if params is not None:
+            if name == "ar":
+                raise ContractError("params: an autoregression has as many as its look-back asks for; set --lookback")
+            config = config.sized(params, f"{name} with a horizon of {config.horizon}")
+        if run.task.fit == "solve" and not has_closed_form(config, run.task):
+            raise ContractError(f"series: fit=solve needs one layer of ar without quantiles, found {name}")
+        full = asdict(config)
+        full.pop("model")
+        files = tuple(absolute_name(file, NAMES) for file in run.data.data)
+        return replace(run, data=replace(run.data, data=files), model={"name": name} | full)
+
+    @classmethod
+    def build_model(cls, settings: dict[str, Any], artifacts: Scaler, load_run: LoadRun) -> Forecaster:
+        settings = dict(settings)
+        name = settings.pop("name", None)
+        try:
+            found = forecaster.Config(model=cls.check_model(name), **settings).build()
+        except BUILD_ERRORS as error:
+            raise build_error(name, error) from error
+        if found.config.series != len(artifacts.columns):
+            raise ContractError(
+                f"model: expected {len(artifacts.columns)} series as the scaler has, found {found.config.series}"
+            )
+        return found
+
+    @classmethod
+    def law_example(cls, model: Forecaster, artifacts: Scaler) -> tuple[nn.Module, Tensor, Memory | None]:
+        """The part of a forecaster that goes step by step."""
+        memory = model.memory
+        if not isinstance(memory, Stepper):
+            raise RunError(
+                "expected a forecaster that goes step by step, found attention=full, which sees all of its past at "
+                "once; the laws bind attention=causal"
+            )
+        generator = torch.Generator().manual_seed(0)
+        steps = max(4, min(12, model.config.steps))
+        return memory, torch.randn(3, steps, memory.dim, generator=generator, dtype=torch.float64), None
+
+    @classmethod
+    def state_bytes(cls, model: Any, run: RunConfig) -> int:
+        return model.cost(1, run.task.lookback).state_bytes
+
+    # Windows
+
     def origins(self, split: str, horizon: int | None = None) -> range:
         """The first rows of the horizons of all windows of a split."""
         config, horizon = self.config, horizon or self.config.horizon
-        if split not in self.series.splits:
-            raise DataError(f"{self.series.name}: expected a split out of train, valid and test, found {split!r}")
-        start, stop = self.series.splits[split]
+        if split not in self.data.splits:
+            raise DataError(f"{self.data.name}: expected a split out of train, valid and test, found {split!r}")
+        start, stop = self.data.splits[split]
         first = start + config.lookback if split == "train" else max(start, config.lookback)
         if first + horizon > stop:
             back = config.lookback if split == "train" else max(0, config.lookback - start)
             raise DataError(
-                f"{self.series.name}: expected at least {back + horizon:,} rows for {split} (look-back "
+                f"{self.data.name}: expected at least {back + horizon:,} rows for {split} (look-back "
                 f"{config.lookback:,}, horizon {horizon:,}), found {stop - start:,}; give more rows, or a smaller "
                 "--lookback or --horizon"
             )
@@ -121,6 +199,12 @@ class SeriesTask:
             inside = (forth < len(self.values))[..., None].expand_as(y)
             counts = inside if counts is None else counts & inside
         return Batch(self.values[at + back], y, counts)
+
+    def cut(self, origins: range, size: int | None = None) -> Iterator[range]:
+        """Origins in batches, of the size for evaluation where none is given."""
+        size = size or self.config.eval_batch
+        for i in range(0, len(origins), size):
+            yield origins[i : i + size]
 
     # Training
 
@@ -142,24 +226,31 @@ class SeriesTask:
             return Loss(losses.mean(), losses.numel())
         return Loss((losses * batch.counts).sum() / batch.counts.sum().clamp(min=1), losses.numel())
 
-    @property
-    def repeats(self) -> bool:
-        return True
-
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return tuple(batch.x.shape[:2])
 
     def flops(self, model: Any, *shape: int) -> float:
         return model.cost(*shape).flops
 
-    def solve(self, model: Forecaster) -> None:
+    def solve(self, model: Any, tokens: float | None) -> Solution | None:
         """A linear autoregression in closed form, over every window of the training part."""
-        model.solve(self._measured(model.config.channels == "joint"), self.config.ridge)
+        if not has_closed_form(model.config, self.config):
+            return None
+        model.to(self.device).eval()
+        model.solve(self.measured_windows(model.config.channels == "joint"), self.config.ridge)
+        return Solution(tokens=len(self.origins("train")), message="solved by least squares")
 
-    def _measured(self, joint: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    def calibrate(self, model: Any) -> bool:
+        """Residual intervals, from the errors on validation."""
+        if model.config.intervals != "residual":
+            return False
+        model.spread.copy_(self.error_quantile(model, "valid"))
+        return True
+
+    def measured_windows(self, joint: bool) -> Iterator[tuple[Tensor, Tensor]]:
         """Past and future of the training windows whose whole future was measured; each series alone, or `joint`."""
         found = False
-        for part in _parts(self.origins("train"), 1024):
+        for part in self.cut(self.origins("train"), 1024):
             x, y, counts = self.window(part)
             if counts is not None:
                 if not joint:
@@ -171,7 +262,7 @@ class SeriesTask:
                 yield x, y
         if not found:
             raise DataError(
-                f"{self.series.name}: expected training windows with every value of their horizon measured, found "
+                f"{self.data.name}: expected training windows with every value of their horizon measured, found "
                 "none; set fit=steps or fill=linear, or a smaller --horizon"
             )
 
@@ -182,12 +273,12 @@ class SeriesTask:
         """The rolling backtest: a forecast from every row of a split, and what came of it."""
         origins = self.origins(split)
         errors = self._errors()
-        for part in _parts(origins, self.config.eval_batch):
+        for part in self.cut(origins):
             batch = self.window(part)
-            mean, lower, upper = model.look(batch.x)  # type: ignore[operator]
+            mean, lower, upper = model.forecast(batch.x)  # type: ignore[operator]
             errors.add(mean, batch.y, batch.counts, (lower, upper))
         level: Any = model.config.level  # type: ignore[union-attr]
-        return self.summary(errors, level) | {"windows": len(origins), "rule": self.rule(split)}
+        return self._summarize(errors, level) | {"windows": len(origins), "rule": self.rule(split)}
 
     def rule(self, split: str) -> str:
         config = self.config
@@ -196,60 +287,22 @@ class SeriesTask:
             "scaled by the training part"
         )
 
-    def _errors(self, horizon: int | None = None) -> Errors:
-        return Errors(horizon or self.config.horizon, self.values.shape[1], self.device)
+    def _errors(self) -> Errors:
+        return Errors(self.config.horizon, self.values.shape[1], self.device)
 
-    def summary(self, errors: Errors, level: float | None = None) -> dict[str, Any]:
-        """Errors of all points, of chosen horizons and of each column."""
-        scaler = self.series.scaler
-        sizes = np.array(scaler.deviation)
-        square, absolute, count, inside, wide = (
-            part.cpu().numpy() for part in (errors.square, errors.absolute, errors.count, errors.inside, errors.wide)
-        )
-        if not count.any():
-            raise DataError(f"{self.series.name}: expected something measured in the horizons, found nothing")
-
-        def of(rows: Any) -> dict[str, float | None]:
-            total = count[rows].sum()
-            own = count[rows].sum(axis=0)  # by column
-            apart = absolute[rows].sum(axis=0) / np.maximum(own, 1)
-            units = np.array(scaler.naive)
-            some = (units > 0) & (own > 0)
-            found = {
-                "mse": square[rows].sum() / total,
-                "mae": absolute[rows].sum() / total,
-                "mse_raw": (square[rows].sum(axis=0) * sizes**2).sum() / total,
-                "mae_raw": (absolute[rows].sum(axis=0) * sizes).sum() / total,
-                "mase": (apart[some] / units[some]).mean() if some.any() else None,
-            }
-            if errors.judged:
-                found |= {"coverage": inside[rows].sum() / total, "interval": wide[rows].sum() / total}
-            return {name: None if value is None else float(value) for name, value in found.items()}
-
-        everything = slice(None)
-        found: dict[str, Any] = of(everything)
-        if errors.judged:
-            found["level"] = level
-        found["by_horizon"] = {
-            str(h): of(slice(h - 1, h)) for h in marks(len(count)) if count[h - 1].any()
-        }  # each horizon alone
-        found["by_column"] = {
-            name: {"mse": float(s / n), "mae": float(a / n)}
-            for name, s, a, n in zip(self.series.columns, square.sum(0), absolute.sum(0), count.sum(0), strict=True)
-            if n
-        }
-        return found
+    def _summarize(self, errors: Errors, level: float | None = None) -> dict[str, Any]:
+        return summarize(errors, self.data.name, self.data.scaler, level)
 
     @torch.no_grad()
-    def reach(self, model: Forecaster, split: str = "valid") -> Tensor:
-        """How far `level` of a model's errors on a split reach, by horizon and column: H C.
+    def error_quantile(self, model: Forecaster, split: str = "valid") -> Tensor:
+        """The quantile `level` of a model's absolute errors on a split, by horizon and column: H C.
 
-        One place further than the share of them: that holds of the next error too (split conformal prediction).
+        One place further than the share of them, as split conformal prediction takes it: it holds for the next error.
         """
         found, counts = [], []
-        for part in _parts(self.origins(split), self.config.eval_batch):
+        for part in self.cut(self.origins(split)):
             batch = self.window(part)
-            error = (model.look(batch.x).mean - batch.y).abs()
+            error = (model.forecast(batch.x).mean - batch.y).abs()
             found.append(error if batch.counts is None else error.masked_fill(~batch.counts, math.inf))
             counts.append(torch.ones_like(error[:, :1]) if batch.counts is None else batch.counts)
         errors = torch.cat(found).sort(dim=0).values  # N H C, what does not count last
@@ -259,118 +312,62 @@ class SeriesTask:
         spread = errors.gather(0, place[None])[0]
         return spread.masked_fill(usable == 0, 0.0)
 
-    # What needs no learning
-
     def baselines(self, split: str) -> dict[str, float]:
         return {name: found[self.metric] for name, found in self.rivals(split).items()}
 
     def rivals(self, split: str) -> dict[str, dict[str, Any]]:
-        """Forecasts that any model should beat, over the same windows."""
-        linear, chains = self._linear(), self._chains()
-        found = {name: self._errors() for name in BASELINES if name != "linear" or linear is not None}
-        past = self.series.scaler.shrink(self.series.values)
-        for part in _parts(self.origins(split), self.config.eval_batch):
+        """All figures of the baselines, over the same windows."""
+        rivals = Baselines(self)
+        found = {name: self._errors() for name in rivals.names}
+        for part in self.cut(self.origins(split)):
             batch = self.window(part)
-            for name, said in (
-                ("naive", batch.x[:, -1:].expand_as(batch.y)),
-                ("seasonal naive", self._seasonal(part, past)),
-                ("mean", torch.zeros_like(batch.y)),
-                *((("linear", linear(batch.x)),) if linear is not None else ()),
-                *((f"markov {order}", self._chained(chains[order], part, past)) for order in (1, 2)),
-            ):
-                found[name].add(said, batch.y, batch.counts)
-        return {name: self.summary(errors) for name, errors in found.items()}
+            for name, forecast in rivals.forecasts(part, batch):
+                found[name].add(forecast, batch.y, batch.counts)
+        return {name: self._summarize(errors) for name, errors in found.items()}
 
-    def _seasonal(self, origins: Sequence[int], past: np.ndarray) -> Tensor:
-        """The last season, over and over; before there was one, the last value."""
-        first = np.asarray(origins)[:, None]
-        period = np.where(first < self.series.scaler.period, 1, self.series.scaler.period)
-        at = first - period + np.arange(self.config.horizon) % period
-        return torch.from_numpy(past[at]).to(self.values)
+    def figures(self, model: Any, split: str, **options: Any) -> dict[str, Any]:
+        found = self.evaluate(model, split)
+        rivals = self.rivals(split)
+        fed_back = measure_ahead(model, self, split) if model.config.ahead == "recursive" else {}
+        return {
+            "metric": {"name": self.metric, "value": found[self.metric], "rule": found["rule"]},
+            "figures": found,
+            "intervals": model.config.intervals,
+            **fed_back,
+            "baselines": {name: rival[self.metric] for name, rival in rivals.items()},
+            "rivals": rivals,
+            # a thousandth less is a tie
+            "better": [name for name, rival in rivals.items() if rival[self.metric] < 0.999 * found[self.metric]],
+        }
 
-    def _linear(self) -> Any:
-        """Least squares from the look-back to each point of the horizon, both less the last value; a little ridge.
+    @classmethod
+    def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        figures = found["figures"]
+        names = ["mse", "mae", "mase", "mse_raw", "mae_raw"] + (["coverage"] if "coverage" in figures else [])
+        rows = [[str(h), *(format_error(own[n]) for n in names)] for h, own in figures["by_horizon"].items()]
+        rows.append(["all", *(format_error(figures[n]) for n in names)])
+        guesses = "  ".join(f"{name} {format_error(value)}" for name, value in found["baselines"].items())
+        below = [figures["rule"], f"without learning, {found['metric']['name']}: {guesses}"]
+        if found["better"]:
+            below.append(f"better than this model: {', '.join(found['better'])}")
+        if "coverage" in figures:
+            own = found["intervals"] == "residual" and found.get("split") == "valid"
+            note = " (of the errors that they were made from: ask for --split test)" if own else ""
+            below.append(f"intervals meant to hold {figures['level']:.0%} held {figures['coverage']:.1%}{note}")
+        return ("horizon", *names), rows, below
 
-        None where too much is missing to fit it.
-        """
-        columns, lookback, horizon = self.values.shape[1], self.config.lookback, self.config.horizon
-        config = ModelConfig(model="ar", normalise="last", series=columns, lookback=lookback, horizon=horizon)
-        model = config.build().to(self.device)
-        try:
-            model.solve(self._measured(joint=False), ridge=1e-4)
-        except DataError:
-            return None
-        return lambda x: model(x)[..., 0].detach()
+    @classmethod
+    def headline(cls, found: dict[str, Any]) -> str:
+        held = f", {found['level']:.0%} intervals held {found['coverage']:.1%}" if "coverage" in found else ""
+        errors = ", ".join(f"{name} {format_error(found[name])}" for name in ("mse", "mae", "mase"))
+        return f"validation {errors}{held} ({found['rule']})"
 
-    def _chains(self) -> dict[int, list[tuple[markov.Markov, np.ndarray]]]:
-        """A Markov chain of each order for each column, with its forecasts."""
-        start, stop = self.series.splits["train"]
-        train = self.series.scaler.shrink(self.series.values[start:stop])
-        found = {}
-        for order in (1, 2):
-            chains = [markov.Config(order=order, bins=BINS).build().fit(column) for column in train.T]
-            found[order] = [(chain, chain.table(self.config.horizon)) for chain in chains]
-        return found
+    # Inspection and races
 
-    def _chained(
-        self, chains: list[tuple[markov.Markov, np.ndarray]], origins: Sequence[int], past: np.ndarray
-    ) -> Tensor:
-        order = chains[0][0].config.order
-        at = np.asarray(origins)[:, None] + np.arange(-order, 0)
-        columns = [chain.read(table, past[at.clip(min=0), c]) for c, (chain, table) in enumerate(chains)]
-        return torch.from_numpy(np.stack(columns, axis=-1)).to(self.values)
+    probe = staticmethod(probe.probe)
 
-
-def marks(horizon: int) -> list[int]:
-    """The horizons that are reported by themselves: 1, 4, 16, 64, … and the last."""
-    return [*(4**i for i in range(8) if 4**i < horizon), horizon]
+    def declared_cost(self, run: LoadedRun[Series, Scaler], length: int) -> None:
+        """None: a forecaster reads its look-back and no other length."""
 
 
-def _parts(origins: range, size: int) -> Iterator[range]:
-    for i in range(0, len(origins), size):
-        yield origins[i : i + size]
-
-
-@torch.no_grad()
-def k_step(
-    model: Forecaster, task: SeriesTask, ks: Sequence[int] = (1, 4, 16, 64), split: str = "test"
-) -> dict[int, dict[str, float]]:
-    """The error k points ahead, for any trained run: beyond its own horizon it goes on from what it said itself.
-
-    For each k every row of the split is a target once, but for the first k − 1.
-    """
-    longest = max(ks)
-    first = task.origins(split, min(ks))
-    start, stop = task.series.splits[split]
-    errors = task._errors(longest)
-    for part in _parts(first, task.config.eval_batch):
-        batch = task.window(part, longest)
-        at = torch.as_tensor(np.asarray(part), device=task.device)[:, None] + torch.arange(longest, device=task.device)
-        within = (at < stop)[..., None].expand_as(batch.y)
-        counts = within if batch.counts is None else within & batch.counts
-        errors.add(model.look(batch.x, longest).mean, batch.y, counts)
-    sizes = torch.tensor(task.series.scaler.deviation, dtype=torch.float64) ** 2
-    found = {}
-    for k in ks:
-        square, count = errors.square[k - 1].cpu(), errors.count[k - 1].cpu()
-        if not count.sum():
-            raise DataError(f"{task.series.name}: expected more than {k} rows in {split}, found {stop - start}")
-        raw = float((square * sizes).sum() / count.sum())
-        found[k] = {"mse": float(square.sum() / count.sum()), "mse_raw": raw, "windows": int(count.max())}
-    return found
-
-
-@torch.no_grad()
-def free_run(model: Forecaster, task: SeriesTask, split: str = "test") -> dict[str, float]:
-    """One forecast from the first row of a split to its last, against predicting the training part's mean."""
-    origin = task.origins(split, 1)[0]
-    horizon = task.series.splits[split][1] - origin
-    batch = task.window([origin], horizon)
-    said = model.look(batch.x, horizon).mean
-    found: dict[str, float] = {}
-    for name, mean in (("free", said), ("mean", torch.zeros_like(said))):
-        errors = task._errors(horizon)
-        errors.add(mean, batch.y, batch.counts)
-        summary = task.summary(errors)
-        found |= {name: summary["mse"], f"{name}_raw": summary["mse_raw"]}
-    return found | {"points": horizon}
+TASKS = (SeriesTask,)

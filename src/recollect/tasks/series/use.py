@@ -1,21 +1,23 @@
-"""A forecasting run put to use on other files: what follows their last row, and what their gaps would have held."""
+"""A forecasting run applied to other files: forecasts of what follows their last row, and estimates in their gaps."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from ..data.files import DataError
-from ..tasks.series.gaps import close_gaps, trim
-from ..tasks.series.scaler import Scaler
-from ..tasks.series.sources import open_table
-from ..tasks.series.table import Table
-from .job import Used
+from ...core.task import LoadedRun
+from ...data.files import DataError
+from .gaps import close_gaps, trim
+from .scaler import Scaler
+from .sources import open_table
+from .table import Table
+
+Run = LoadedRun[Any, Scaler]
 
 
 class Row(NamedTuple):
-    """A value that nobody measured."""
+    """A value that was not measured."""
 
     time: str
     series: str
@@ -33,15 +35,15 @@ class Point(NamedTuple):
     value: float
 
 
-def open_file(used: Used[Scaler], file: str, data_dir: str | None = None) -> Table:
+def open_file(run: Run, file: str, data_dir: str | None = None) -> Table:
     """A file with the columns that a run was trained on."""
-    config = used.run.data
+    config = run.config.data
     table = open_table(
-        file, target=used.kept.columns, time=config.time, header=config.header, draw=config.draw, data_dir=data_dir
+        file, target=run.artifacts.columns, time=config.time, header=config.header, draw=config.draw, data_dir=data_dir
     )
-    if table.columns != used.kept.columns:
+    if table.columns != run.artifacts.columns:
         raise DataError(
-            f"{file}: expected the columns of the run ({', '.join(used.kept.columns)}), "
+            f"{file}: expected the columns of the run ({', '.join(run.artifacts.columns)}), "
             f"found {', '.join(table.columns)}"
         )
     return table
@@ -57,30 +59,28 @@ def history(table: Table, last: int | None = None) -> list[Point]:
     ]
 
 
-def forecast(
-    used: Used[Scaler], file: str | Table, horizon: int | None = None, *, data_dir: str | None = None
-) -> Iterator[Row]:
+def forecast(run: Run, file: str | Table, horizon: int | None = None, *, data_dir: str | None = None) -> Iterator[Row]:
     """What follows a file's last row, series by series; gaps inside its look-back are closed by lines."""
-    table = file if isinstance(file, Table) else open_file(used, file, data_dir)
+    table = file if isinstance(file, Table) else open_file(run, file, data_dir)
     if horizon is not None and horizon < 1:
         raise DataError(f"forecast: expected a horizon of at least 1, found {horizon}")
     table, _ = trim(table)
     values, _ = close_gaps(table, "linear")
-    lookback: int = used.run.task.lookback
-    horizon = horizon or int(used.run.task.horizon)
+    lookback: int = run.config.task.lookback
+    horizon = horizon or int(run.config.task.horizon)
     if len(values) < lookback:
         raise DataError(
             f"{table.path}: expected at least {lookback:,} rows, the look-back of the run, found {len(values):,}; "
             "give more rows"
         )
     times = table.times.after(horizon)
-    mean, lower, upper = _look(used, values[-lookback:], horizon)
+    mean, lower, upper = _forecast_window(run, values[-lookback:], horizon)
     for c, column in enumerate(table.columns):
         for h, time in enumerate(times):
             yield Row(time, column, float(mean[h, c]), _known(lower[h, c]), _known(upper[h, c]))
 
 
-def fill(used: Used[Scaler], file: str | Table, *, data_dir: str | None = None) -> Iterator[Row]:
+def fill(run: Run, file: str | Table, *, data_dir: str | None = None) -> Iterator[Row]:
     """Every missing value of a file, in order of time.
 
     Inside the data (interpolated) a forecast from before the gap is bent so that it meets what was measured after it,
@@ -88,13 +88,13 @@ def fill(used: Used[Scaler], file: str | Table, *, data_dir: str | None = None) 
     too little lies before a gap a line is drawn between its ends, without an interval; before a column's first value
     nothing can be said.
     """
-    table = file if isinstance(file, Table) else open_file(used, file, data_dir)
+    table = file if isinstance(file, Table) else open_file(run, file, data_dir)
     missing = np.isnan(table.values)
     if missing.all(axis=0).any():
         column = table.columns[int(missing.all(axis=0).argmax())]
         raise DataError(f"{table.path}: expected numbers in column {column!r}, found none")
     known = _ends_held(table.values)
-    lookback = used.run.task.lookback
+    lookback = run.config.task.lookback
     found: list[tuple[int, Row]] = []
     for start, stop, c in sorted(_gaps(missing)):
         if start == 0:
@@ -103,8 +103,8 @@ def fill(used: Used[Scaler], file: str | Table, *, data_dir: str | None = None) 
         how = "interpolated" if inside else "extrapolated"
         lower = upper = np.full(length, np.nan)
         if start >= lookback:
-            outlook = _look(used, known[start - lookback : start], length + inside)
-            mean, low, high = (part[:, c] for part in outlook)
+            ahead = _forecast_window(run, known[start - lookback : start], length + inside)
+            mean, low, high = (part[:, c] for part in ahead)
             if inside:
                 # the forecast misses what was measured next by so much: each point takes its share of that, and
                 # of its variance keeps what a bridge between two known ends has
@@ -156,12 +156,12 @@ def _gaps(missing: np.ndarray) -> Iterator[tuple[int, int, int]]:
 
 
 @torch.no_grad()
-def _look(used: Used[Scaler], past: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _forecast_window(run: Run, past: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The forecast of one window of raw values (L C) and its interval, raw: H C each."""
-    model = used.model
+    model = run.model
     like = next(model.parameters())
-    x = torch.from_numpy(used.kept.shrink(past)).to(like)[None]
-    mean, lower, upper = (used.kept.stretch(part[0].double().cpu().numpy()) for part in model.look(x, horizon))
+    x = torch.from_numpy(run.artifacts.shrink(past)).to(like)[None]
+    mean, lower, upper = (run.artifacts.stretch(part[0].double().cpu().numpy()) for part in model.forecast(x, horizon))
     return mean, lower, upper
 
 

@@ -1,0 +1,97 @@
+"""How tests of memory are raced: a heat for each, and the ladder of state, from one vector to everything."""
+
+from dataclasses import replace
+
+from ...core.heat import Heat, Metric, Rung
+from ...models.body import KINDS
+
+RIGHT = Metric(name="accuracy", place=("accuracy",), label="share right", better="higher", unit="share")
+SQUARED_ERROR = Metric(name="mse", place=("mse",), label="squared error")
+NETWORKS = tuple(name for name in KINDS if name != "ar")
+
+
+def _heat(
+    task: str,
+    title: str,
+    question: str,
+    *,
+    metric: Metric = RIGHT,
+    validation: Metric = RIGHT,
+    settings: dict[str, str] | None = None,
+) -> Heat:
+    return Heat(
+        name=task,
+        task=task,
+        title=title,
+        question=question,
+        metric=metric,
+        validation=validation,
+        models=NETWORKS,
+        params=30_000,
+        steps=400,
+        settings=settings or {"batch": "64", "eval_rows": "500"},
+    )
+
+
+RECALL = _heat(
+    "recall",
+    "Recall: who was with whom?",
+    "A row names pairs, a key and its value each, and later asks for the value of every key. Whoever "
+    "keeps all pairs apart answers all; whoever squeezes them into a small state mixes them up. Every memory "
+    "stands in the same block, which shows it each token beside the one before, since keeping is asked for "
+    "here and not how soon one finds out what to look back at.",
+    metric=replace(RIGHT, label="share recalled"),
+    settings={
+        "length": "16",
+        "load": "4",
+        "vocab": "32",
+        "batch": "64",
+        "heads": "1",
+        "block": "residual",
+        "taps": "2",
+        "eval_rows": "400",
+        "eval_batch": "200",
+    },
+)
+HEATS = (
+    RECALL,
+    _heat(
+        "copy",
+        "Copy: say it again, later",
+        "A few symbols, a silence, then the same symbols in their order: the state must hold them all the while.",
+        validation=Metric(name="loss", place=("loss",), label="nats per step"),
+    ),
+    _heat(
+        "adding",
+        "Adding: two numbers among many",
+        "Of a row of numbers two are marked; their sum is asked for at the end.",
+        metric=SQUARED_ERROR,
+        validation=SQUARED_ERROR,
+    ),
+    _heat(
+        "parity",
+        "Parity: odd or even so far?",
+        "After each bit, whether the ones so far are odd: one bit of state is enough, but it must never slip.",
+    ),
+    _heat(
+        "gap",
+        "Gap: who grew up where?",
+        "A country is named early, its language asked for late, with other sentences between.",
+    ),
+)
+
+STATE = (
+    Rung(name="RNN", model="rnn", change="One vector, overwritten at each step."),
+    Rung(name="linear attention", model="linear-transformer", change="A matrix, added to at each step."),
+    Rung(name="TTT", model="ttt-linear", change="A small model's weights, trained on what is read."),
+    Rung(name="attention", model="transformer", change="Everything is kept: the state grows with the text."),
+)
+LADDERS = (
+    replace(
+        RECALL,
+        name="ladder-state",
+        title="The ladder of state: what a byte of memory buys",
+        ladder="state",
+        rungs=STATE,
+    ),
+)

@@ -1,0 +1,67 @@
+"""The settings of forecasting."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ...core.settings import ContractError, check_settings, option
+
+HeaderName = Literal["auto", "yes", "no"]
+FillName = Literal["linear", "mask", "refuse"]
+LossName = Literal["mse", "mae", "huber"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the numbers are: a CSV file, or a known set's name (none: the noisy sine), and how they are read.
+
+    `target` are the columns to forecast (none: all but the time); `fill` says what is done about missing values inside;
+    with `even` uneven time steps are refused; `period` is the season's (none: estimated); `draw` seeds the noisy sine.
+    `whole` makes all of the file every part.
+    """
+
+    data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
+    target: tuple[str, ...] = option((), "Of series: a column to forecast; may be repeated.")
+    time: str | None = option(None, "Of series: the column that holds the time.")
+    header: HeaderName = "auto"
+    fill: FillName = "linear"
+    even: bool = False
+    period: int | None = None
+    valid_share: float = 0.1
+    test_share: float = 0.2
+    draw: int = 0
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        check_settings(self, least={"draw": 0})
+        for name in ("data", "target"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
+                raise ContractError(f"series: expected {name} to be names, found {value!r}")
+        if len(self.data) > 1:
+            raise ContractError(f"series: expected one file or known set, found {len(self.data)}: {self.data}")
+        if self.time is not None and not isinstance(self.time, str):
+            raise ContractError(f"series: expected time to be the name of a column, found {self.time!r}")
+        shares = (self.valid_share, self.test_share)
+        if not all(0 < share < 1 for share in shares) or sum(shares) >= 1:
+            raise ContractError(f"series: expected shares above 0 that leave some to train on, found {shares}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """`loss` is that of a point forecast; `choose` the metric by which validation picks the best weights.
+
+    `fit`: a linear autoregression is solved in closed form, with `ridge`, where its loss is the squared error
+    (`auto`), always (`solve`), or trained as everything else (`steps`).
+    """
+
+    lookback: int = option(96, "Of series: points that are seen.")
+    horizon: int = option(24, "Of series: points ahead.")
+    batch: int = option(32, "Rows of a batch.")
+    loss: LossName = "mse"
+    choose: Literal["mse", "mae"] = "mse"
+    fit: Literal["auto", "solve", "steps"] = "auto"
+    ridge: float = 0.0
+    eval_batch: int = 256
+
+    def __post_init__(self) -> None:
+        check_settings(self)
