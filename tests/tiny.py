@@ -11,8 +11,8 @@ from recollect.models import language
 from recollect.tasks.text import task as text
 from recollect.tasks.text.data import Corpus
 from recollect.train import checkpoint
+from recollect.train import run as runs
 from recollect.train.loop import Trainer
-from recollect.train.text import JOB
 
 KINDS = tuple(language.KINDS)
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "one", "dog", "run", "far"]
@@ -36,7 +36,7 @@ def configure(path, model="lstm", tokenizer="chars", **settings):
     """A run of a few steps on the text at `path`."""
     given = {"steps": 12, "context": 12, "batch": 4, "warmup": 3, "save_every": 3, "eval_every": 5, "log_every": 2}
     texts = small(model) | {name: str(value) for name, value in (given | settings).items()}
-    return JOB.configure(texts, model=model, data=[str(path)], valid=(), tokenizer=tokenizer)
+    return runs.configure(text.TextTask, texts, model=model, data=[str(path)], valid=(), tokenizer=tokenizer)
 
 
 def corpus(train, valid=None, size=None):
@@ -98,7 +98,7 @@ class Killed(BaseException):
     """The process is gone, as far as the run can tell."""
 
 
-def train_until(job, run, out, step, monkeypatch):
+def train_until(task, run, out, step, monkeypatch):
     """Train a run and lose it right after the checkpoint of `step`."""
     real = Trainer.save
 
@@ -110,4 +110,4 @@ def train_until(job, run, out, step, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "save", save)
         with pytest.raises(Killed):
-            job.train(run, str(out))
+            runs.train(task, run, str(out))
