@@ -8,6 +8,7 @@ from recollect.tasks.captions import data as pictures
 from recollect.tasks.captions import model as captioner
 from recollect.tasks.captions import task as captions
 from recollect.tasks.captions.captioned import Captioned, Part
+from recollect.tasks.decoding import greedy_settings
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 
@@ -53,7 +54,7 @@ def learn(task, model, width):
 @pytest.mark.parametrize(("model", "width"), [("attend", 64), ("transformer", 32)])
 def test_a_captioner_beats_one_caption_for_all_by_far_and_looks_at_what_it_names(task, model, width):
     own = learn(task, model, width)
-    found = task.described(own, "valid", task.config.greedy())
+    found = task.described(own, "valid", greedy_settings(task.config))
     assert found["exact"] > 0.5
     assert found["shuffled"]["exact"] < 0.1
     assert task.constant("valid")["exact"] < 0.1

@@ -16,6 +16,7 @@ import torch
 from recollect.decode import translate
 from recollect.models import seq2seq
 from recollect.models.size import parameters
+from recollect.tasks.decoding import greedy_settings
 from recollect.tasks.translation import data as parallel
 from recollect.tasks.translation import task as translation
 from recollect.train.loop import Trainer
@@ -63,7 +64,7 @@ def trained(backwards):
             layers = 2 if kind == "transformer" else 1
             config = seq2seq.Config(model=kind, layers=layers, dropout=0.0, **sizes).resolved().sized(PARAMS)
             model = learn(backwards, config.build(), steps=STEPS, lr=8e-3)
-            found[kind] = model, backwards.translated(model, "valid", backwards.config.greedy())
+            found[kind] = model, backwards.translated(model, "valid", greedy_settings(backwards.config))
         return found[kind]
 
     return of
@@ -113,6 +114,6 @@ def test_attention_translates_numbers_that_it_has_never_seen(tmp_path):
     task = translation.TranslationTask(translation.Config(batch=1000, smoothing=0.0), data)
     config = seq2seq.Config(model="attend", width=48, source=data.source.size, target=data.target.size)
     torch.manual_seed(SEED)
-    scores = task.translated(learn(task, config.build(), steps=300, lr=5e-3), "test", task.config.greedy())
+    scores = task.translated(learn(task, config.build(), steps=300, lr=5e-3), "test", greedy_settings(task.config))
     assert scores["sentences"] > 80
     assert scores["exact"] >= 0.9

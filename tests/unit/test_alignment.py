@@ -15,11 +15,10 @@ from recollect.data.sentences import Side
 from recollect.data.tokenizers import Bpe, Bytes, Chars, Words
 from recollect.decode import beam, pharaoh, translate
 from recollect.decode.beam import Hypothesis
-from recollect.measure import influence
-from recollect.measure.alignment import align
 from recollect.models import seq2seq
 from recollect.report import alignment as drawing
 from recollect.report.drawing import figure
+from recollect.tasks.translation.instruments import align, source_influence
 
 TEXT = "the cat sees a dog\n"
 SOURCE = Side(Preparation("en"), Words.train([TEXT]))
@@ -49,7 +48,7 @@ def build(kind, seed=0):
 
 def used(model):
     """A run that was never on disk."""
-    return SimpleNamespace(model=model, kept=(SOURCE, TARGET))
+    return SimpleNamespace(model=model, artifacts=(SOURCE, TARGET))
 
 
 def written(text):
@@ -194,7 +193,7 @@ class Linear(nn.Module):
 def test_influence_is_the_gradient_that_can_be_written_down():
     """∂ log p(token)/∂ place s = a_s · C_tᵀ(onehot − p): its norm is |a_s| times the same for every s."""
     model = Linear()
-    found = influence.of_source(model, torch.tensor([[1, 4, 2, 8]]), [3, 0, 6], begin=5)
+    found = source_influence(model, torch.tensor([[1, 4, 2, 8]]), [3, 0, 6], begin=5)
     expected = model.shares.abs() / model.shares.abs().sum()
     torch.testing.assert_close(found, expected.float().expand(3, -1))
 
@@ -205,7 +204,7 @@ def test_influence_is_how_far_a_small_change_of_each_place_goes(kind):
     model = build(kind)
     source = torch.tensor([[*SOURCE.encode("the cat sees").tolist(), SOURCE.end]])
     tokens = [*TARGET.encode("le chat").tolist(), TARGET.end]
-    found = influence.of_source(model, source, tokens, TARGET.begin)
+    found = source_influence(model, source, tokens, TARGET.begin)
     x, step = torch.tensor([[TARGET.begin, *tokens[:-1]]]), 1e-5
 
     @torch.no_grad()
@@ -231,14 +230,14 @@ def test_influence_is_how_far_a_small_change_of_each_place_goes(kind):
 def test_influence_leaves_no_gradient_behind_and_works_where_none_are_kept():
     model = build("fixed")
     with torch.no_grad():
-        influence.of_source(model, torch.tensor([[2, 3]]), [3, TARGET.end], TARGET.begin)
+        source_influence(model, torch.tensor([[2, 3]]), [3, TARGET.end], TARGET.begin)
     assert all(weight.grad is None for weight in model.parameters())
 
 
 def test_nothing_that_matters_is_no_division_by_nothing():
     model = Linear()
     model.shares.zero_()
-    assert not influence.of_source(model, torch.tensor([[1, 4, 2, 8]]), [3], begin=5).any()
+    assert not source_influence(model, torch.tensor([[1, 4, 2, 8]]), [3], begin=5).any()
 
 
 # ------------------------------------------------------------------------------------------------ an alignment

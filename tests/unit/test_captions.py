@@ -16,10 +16,9 @@ from typer.testing import CliRunner
 import tiny
 from recollect.cli import app
 from recollect.core import laws
-from recollect.core.contract import ContractError
+from recollect.core.contract import ContractError, Memory
 from recollect.data.files import DataError
 from recollect.decode import beam
-from recollect.measure import gaze as gazes
 from recollect.models import seq2seq
 from recollect.models.size import parameters
 from recollect.report import gaze as drawing
@@ -27,13 +26,18 @@ from recollect.report.drawing import figure
 from recollect.tasks.captions import data as pictures
 from recollect.tasks.captions import model as captioner
 from recollect.tasks.captions import picture_files, scenes, sources, vision
-from recollect.tasks.captions import task as captions
+from recollect.tasks.captions.bleu import score_captions
 from recollect.tasks.captions.caption_files import LeftOut, plain, read_captions
+from recollect.tasks.captions.images import apply_views, box_coverage, random_views, to_floats
+from recollect.tasks.captions.instruments import gaze
 from recollect.tasks.captions.picture_files import PictureError, read_picture
+from recollect.tasks.captions.settings import Config
+from recollect.tasks.captions.task import CaptionsTask
 from recollect.tasks.captions.tokens import words_of
-from recollect.train.captions import JOB, caption, view
+from recollect.tasks.captions.use import caption, view
+from recollect.tasks.decoding import greedy_settings, search_settings
+from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
-from recollect.train.loop import Trainer
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("RECOLLECT_DATA") or ROOT.parent / "shared" / "data")
@@ -84,7 +88,7 @@ def configure(model="attend", data=None, **settings):
     if data is None:
         given |= {"count": 24, "pixels": 32}
     texts = {name: str(value) for name, value in (given | settings).items()}
-    return JOB.configure(texts, model=model, **({} if data is None else {"data": [str(data)]}))
+    return runs.configure(CaptionsTask, texts, model=model, **({} if data is None else {"data": [str(data)]}))
 
 
 # ------------------------------------------------------------------------------------------------ any picture
@@ -681,7 +685,7 @@ def test_beam_search_writes_captions_as_exhaustive_search_does(settings):
 
 
 def test_a_batch_is_its_number(shapes):
-    task = captions.CaptionsTask(captions.Config(batch=5), shapes)
+    task = CaptionsTask(Config(batch=5), shapes)
     run = task.batches("train", seed=3)
     first = [next(run) for _ in range(25)]
     for number in (0, 8, 9, 10, 24):
@@ -692,7 +696,7 @@ def test_a_batch_is_its_number(shapes):
 
 
 def test_an_epoch_shows_each_picture_once_with_one_of_its_captions(shapes):
-    task = captions.CaptionsTask(captions.Config(batch=4), shapes)
+    task = CaptionsTask(Config(batch=4), shapes)
     part, side = shapes.train, shapes.side
     rows = {image.tobytes(): row for row, image in enumerate(part.images)}
     run, met, chosen = task.batches("train", seed=0), [], set()
@@ -711,7 +715,7 @@ def test_an_epoch_shows_each_picture_once_with_one_of_its_captions(shapes):
 
 
 def test_lengths_are_rounded_up_where_asked(shapes):
-    plain, rounded = (captions.CaptionsTask(captions.Config(batch=4, grain=grain), shapes) for grain in (1, 8))
+    plain, rounded = (CaptionsTask(Config(batch=4, grain=grain), shapes) for grain in (1, 8))
     a, b = next(plain.batches("train", 0)), next(rounded.batches("train", 0))
     assert b.x.shape[1] % 8 == 0
     assert a.tokens == b.tokens
@@ -721,23 +725,23 @@ def test_lengths_are_rounded_up_where_asked(shapes):
 
 
 def test_scenes_are_never_mirrored_and_photographs_are(shapes, tmp_path):
-    assert not captions.CaptionsTask(captions.Config(), shapes).flip
+    assert not CaptionsTask(Config(), shapes).flip
     photos = pictures.load([folder_of(tmp_path / "mine")], pixels=16)
-    task = captions.CaptionsTask(captions.Config(), photos)
+    task = CaptionsTask(Config(), photos)
     assert task.flip
     assert task.crop > 0
-    assert not captions.CaptionsTask(captions.Config(flip=False, crop=0.0), photos).flip
+    assert not CaptionsTask(Config(flip=False, crop=0.0), photos).flip
 
 
 def test_a_view_is_the_whole_its_mirror_or_a_part():
     image = torch.arange(16.0).view(1, 1, 4, 4).expand(1, 3, 4, 4) / 16
     whole = torch.tensor([[[1.0, 0, 0], [0, 1, 0]]])
-    assert torch.allclose(captions.look_at(image, whole), image, atol=1e-6)
+    assert torch.allclose(apply_views(image, whole), image, atol=1e-6)
     mirror = torch.tensor([[[-1.0, 0, 0], [0, 1, 0]]])
-    assert torch.allclose(captions.look_at(image, mirror), image.flip(-1), atol=1e-6)
+    assert torch.allclose(apply_views(image, mirror), image.flip(-1), atol=1e-6)
     corner = torch.tensor([[[0.5, 0, -0.5], [0, 0.5, -0.5]]])  # the upper left quarter
-    assert captions.look_at(image, corner).max() <= image[..., :3, :3].max()
-    drawn = captions.views(np.random.default_rng(0), 500, True, 0.2)
+    assert apply_views(image, corner).max() <= image[..., :3, :3].max()
+    drawn = random_views(np.random.default_rng(0), 500, True, 0.2)
     size = np.abs(drawn[:, [0, 1], [0, 1]])
     assert size.min() >= 0.8
     assert size.max() <= 1
@@ -746,23 +750,23 @@ def test_a_view_is_the_whole_its_mirror_or_a_part():
 
 
 def test_the_share_of_a_cell_that_lies_in_a_box():
-    found = captions.cover((0, 0, 3, 4), (2, 2), 8).reshape(2, 2)
+    found = box_coverage((0, 0, 3, 4), (2, 2), 8).reshape(2, 2)
     assert found.tolist() == [[0.75, 0], [0, 0]]
-    assert captions.cover((2, 2, 6, 6), (2, 2), 8).tolist() == [0.25] * 4
-    assert captions.cover((0, 0, 8, 8), (3, 5), 8) == pytest.approx(np.ones(15))
-    wide = captions.cover((4, 0, 8, 2), (2, 4), 8).reshape(2, 4)
+    assert box_coverage((2, 2, 6, 6), (2, 2), 8).tolist() == [0.25] * 4
+    assert box_coverage((0, 0, 8, 8), (3, 5), 8) == pytest.approx(np.ones(15))
+    wide = box_coverage((4, 0, 8, 2), (2, 4), 8).reshape(2, 4)
     assert wide.tolist() == [[0, 0, 0.5, 0.5], [0, 0, 0, 0]], "rows first"
 
 
 def test_bleu_is_that_of_papers_over_all_references():
     """By hand: 'a b c d' against two references, clipped counts over both, the length of the nearer one."""
-    found = captions.scores(["a b c d"], [["a b x c d", "b c"]])
+    found = score_captions(["a b c d"], [["a b x c d", "b c"]])
     one, two, three = 4 / 4, (1 + 1 + 1) / 3, 0 / 2
     assert found["bleu1"] == pytest.approx(100 * one * np.exp(1 - 5 / 4))
     assert found["bleu2"] == pytest.approx(100 * (one * two) ** 0.5 * np.exp(1 - 5 / 4))
     assert found["bleu4"] == three == 0
     assert found["exact"] == 0
-    both = captions.scores(["a b c d", "e f g h"], [["a b c d"], ["e f g h", "another one"]])
+    both = score_captions(["a b c d", "e f g h"], [["a b c d"], ["e f g h", "another one"]])
     assert both["bleu4"] == pytest.approx(100)
     assert both["exact"] == 1
 
@@ -773,7 +777,7 @@ def test_captions_without_blanks_are_compared_by_characters(tmp_path):
     (folder / "captions.tsv").write_text("\n".join(lines), encoding="utf-8")
     data = pictures.load([folder], pixels=16)
     assert data.side.decode(data.train.tokens_of(0)) == data.train.captions[0][0]
-    task = captions.CaptionsTask(captions.Config(), data)
+    task = CaptionsTask(Config(), data)
     found = task.scores(["一只黑狗在草地上跑"], [["一只白狗在草地上跑"]])
     assert found["bleu1"] == pytest.approx(100 * 8 / 9)
     assert found["exact"] == 0
@@ -782,11 +786,11 @@ def test_captions_without_blanks_are_compared_by_characters(tmp_path):
 
 def test_shuffled_captions_are_those_of_other_pictures(shapes, monkeypatch):
     """A model that knows the truth is right on its own pictures and on none of the others."""
-    task = captions.CaptionsTask(captions.Config(batch=4), shapes)
+    task = CaptionsTask(Config(batch=4), shapes)
     part = shapes.test
     known = [[beam.Hypothesis(part.tokens_of(first).tolist(), 0.0, 0.0, True)] for first in part.first[:-1]]
     monkeypatch.setattr(task, "hypotheses", lambda *_: known)
-    found = task.described(None, "test", task.config.greedy())
+    found = task.described(None, "test", greedy_settings(task.config))
     assert found["exact"] == 1
     assert found["bleu"] == pytest.approx(100)
     assert found["shuffled"]["exact"] == 0
@@ -795,14 +799,14 @@ def test_shuffled_captions_are_those_of_other_pictures(shapes, monkeypatch):
 
 
 def test_references_are_all_forced_once(shapes):
-    task = captions.CaptionsTask(captions.Config(batch=3), shapes)
+    task = CaptionsTask(Config(batch=3), shapes)
     model = captioner.Config(words=shapes.side.size, pixels=32, channels=8, width=8).build().eval()
     found = task.forced(model, "valid")
     part = shapes.valid
     assert found["tokens"] == len(part.tokens) + len(part.offsets) - 1
     total = 0.0
     for row in range(len(part)):
-        memory = model.encode(captions.numbers(torch.from_numpy(part.images[row].copy())[None], model))
+        memory = model.encode(to_floats(torch.from_numpy(part.images[row].copy())[None], model))
         for number in range(part.first[row], part.first[row + 1]):
             ids = part.tokens_of(number).tolist()
             logits, _ = model(torch.tensor([[shapes.side.begin, *ids]]), memory=memory)
@@ -812,7 +816,7 @@ def test_references_are_all_forced_once(shapes):
 
 
 def test_baselines_are_the_frequencies_of_the_training_words(shapes):
-    task = captions.CaptionsTask(captions.Config(), shapes)
+    task = CaptionsTask(Config(), shapes)
     counts = np.ones(shapes.side.size)
     for token in [*shapes.train.tokens, *[shapes.side.end] * (len(shapes.train.offsets) - 1)]:
         counts[token] += 1
@@ -823,10 +827,10 @@ def test_baselines_are_the_frequencies_of_the_training_words(shapes):
 
 
 def test_one_caption_for_all_is_a_training_caption(shapes):
-    task = captions.CaptionsTask(captions.Config(), shapes)
+    task = CaptionsTask(Config(), shapes)
     found = task.constant("valid")
     assert any(found["caption"] in some for some in shapes.train.captions)
-    assert found == captions.scores([found["caption"]] * len(shapes.valid), shapes.valid.captions) | {
+    assert found == score_captions([found["caption"]] * len(shapes.valid), shapes.valid.captions) | {
         "caption": found["caption"]
     }
 
@@ -843,7 +847,7 @@ class Pointer(torch.nn.Module):
 
     def encode(self, images):
         cells = torch.zeros(len(images), 16, 1)
-        return captions.Memory(cells, torch.ones(len(images), 16, dtype=torch.bool), None, (4, 4))
+        return Memory(cells, torch.ones(len(images), 16, dtype=torch.bool), None, (4, 4))
 
     def initial_state(self, batch, memory=None):
         return torch.zeros(batch)
@@ -857,13 +861,13 @@ class Pointer(torch.nn.Module):
 
 
 def test_the_gaze_on_a_box_is_measured_against_its_area(shapes):
-    task = captions.CaptionsTask(captions.Config(), shapes)
+    task = CaptionsTask(Config(), shapes)
     found = task.gaze(Pointer(5), "valid")
     part, wanted = shapes.valid, {"named": [], "other": [], "even": []}
     for row in range(len(part)):
         for thing in part.named_of(part.first[row]).tolist():
             if thing >= 0:
-                covers = [captions.cover(box, (4, 4), 32) for box in part.boxes[row]]
+                covers = [box_coverage(box, (4, 4), 32) for box in part.boxes[row]]
                 wanted["named"].append(covers[thing][5])
                 wanted["other"].append(covers[1 - thing][5])
                 left, top, right, bottom = part.boxes[row][thing]
@@ -878,26 +882,12 @@ def test_the_gaze_on_a_box_is_measured_against_its_area(shapes):
 # ------------------------------------------------------------------------------------------------ runs
 
 
-class Killed(BaseException):
-    """The process is gone, as far as the run can tell."""
-
-
 @pytest.mark.parametrize("model", ["attend", "fixed", "transformer"])
 def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, monkeypatch, model):
     run = configure(model, self_attention="true", flip="true", crop=0.1, smoothing=0.1)
-    JOB.train(run, str(tmp_path / "whole"))
-    real = Trainer.save
-
-    def save(self):
-        real(self)
-        if self.spent.step == 3:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "save", save)
-        with pytest.raises(Killed):
-            JOB.train(run, str(tmp_path / "resumed"))
-    JOB.resume(str(tmp_path / "resumed"))
+    runs.train(CaptionsTask, run, str(tmp_path / "whole"))
+    tiny.train_until(CaptionsTask, run, tmp_path / "resumed", 3, monkeypatch)
+    runs.resume(str(tmp_path / "resumed"))
     assert tiny.outcome(RunFolder(tmp_path / "resumed")) == tiny.outcome(RunFolder(tmp_path / "whole"))
 
 
@@ -907,34 +897,34 @@ def run(tmp_path_factory):
     place = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RECOLLECT_CACHE", str(place / "cache"))
-        JOB.train(configure("attend"), str(place / "run"))
+        runs.train(CaptionsTask, configure("attend"), str(place / "run"))
     return place / "run"
 
 
 def test_a_run_is_measured_beside_its_baselines(run):
-    found = JOB.measure(str(run), split="test")
+    found = runs.evaluate(str(run), split="test")
     assert found["metric"]["name"] == "exact"
     assert "one of the true captions" in found["metric"]["rule"]
     assert set(found["described"]["exact_by"]) == {"seen", "held out"}
     assert set(found["gaze"]) == {"named", "other", "even", "best", "words"}
-    columns, rows, below = JOB.table(found)
+    columns, rows, below = CaptionsTask.table(found)
     assert len(rows) == 3
     assert all(len(row) == len(columns) for row in rows)
     assert any("attention on the box" in line for line in below)
-    row = JOB.result(str(run), split="valid", device="cpu")
+    row = runs.result(str(run), split="valid", device="cpu")
     assert row["task"] == "captions"
     assert row["state_bytes"] > 0
     json.dumps(row)
 
 
 def test_a_run_keeps_the_laws(run):
-    errors = JOB.verify(str(run))
+    errors = runs.verify(str(run))
     assert set(errors) >= {"chunk", "row", "size"}
 
 
 def test_a_run_is_measured_on_a_folder_as_a_whole(run, tmp_path):
     folder = folder_of(tmp_path / "mine", 6)
-    found = JOB.measure(str(run), split="valid", data=[str(folder)])
+    found = runs.evaluate(str(run), split="valid", data=[str(folder)])
     assert found["described"]["images"] == 6
     assert found["metric"]["name"] == "bleu"
     assert found["gaze"] is None
@@ -944,8 +934,8 @@ def test_a_run_is_measured_on_a_folder_as_a_whole(run, tmp_path):
 def test_a_folder_is_trained_on_and_its_place_is_kept(tmp_path, monkeypatch, model):
     folder_of(tmp_path / "mine")
     monkeypatch.chdir(tmp_path)
-    found = JOB.train(configure(model, "mine", pixels=16), str(tmp_path / "run"))
-    assert "BLEU-4" in JOB.headline(found)
+    found = runs.train(CaptionsTask, configure(model, "mine", pixels=16), str(tmp_path / "run"))
+    assert "BLEU-4" in CaptionsTask.headline(found)
     config = RunFolder.open(tmp_path / "run").config()
     assert config["data"]["data"] == [str(tmp_path / "mine")]
     assert config["data"]["pixels"] == 16
@@ -959,8 +949,8 @@ def test_files_are_described_in_order(run, tmp_path):
     for number in range(3):
         files.append(tmp_path / f"{number}.png")
         Image.fromarray(scenes.scene("test", number, pixels=32).image).save(files[-1])
-    used = JOB.load(run)
-    found = list(caption(used, files, used.run.task.search(nbest=2)))
+    used = runs.load(run)
+    found = list(caption(used, files, search_settings(used.config.task, nbest=2)))
     assert [one.file for one in found] == [str(file) for file in files]
     assert all(len(one.texts) == 2 and one.found[0].score >= one.found[1].score for one in found)
     alone = next(caption(used, files[2:]))
@@ -981,7 +971,7 @@ def test_the_command_takes_the_beam_that_it_is_given(run, tmp_path):
 def test_a_file_that_is_no_picture_stops_the_describing_in_a_line(run, tmp_path):
     (tmp_path / "a.jpg").write_text("no picture")
     with pytest.raises(DataError, match=r"a\.jpg: expected a picture, found something that Pillow does not know"):
-        list(caption(JOB.load(run), [tmp_path / "a.jpg"]))
+        list(caption(runs.load(run), [tmp_path / "a.jpg"]))
 
 
 def test_a_damaged_or_missing_vocabulary_is_one_line(run, tmp_path):
@@ -992,7 +982,7 @@ def test_a_damaged_or_missing_vocabulary_is_one_line(run, tmp_path):
         if content is not None:
             (copy / "tokenizer.json").write_bytes(content)
         with pytest.raises((DataError, RunError), match=message):
-            JOB.load(copy)
+            runs.load(copy)
 
 
 # ------------------------------------------------------------------------------------------------ the gaze
@@ -1000,29 +990,28 @@ def test_a_damaged_or_missing_vocabulary_is_one_line(run, tmp_path):
 
 @pytest.mark.parametrize("model", ["attend", "transformer", "fixed", "context"])
 def test_every_model_says_where_each_word_came_from(tmp_path, model):
-    JOB.train(configure(model, steps=2, extra=5), str(tmp_path / "run"))
-    used = JOB.load(tmp_path / "run")
+    runs.train(CaptionsTask, configure(model, steps=2, extra=5), str(tmp_path / "run"))
+    used = runs.load(tmp_path / "run")
     file = tmp_path / "a.png"
     Image.fromarray(scenes.scene("test", 0, pixels=32).image).resize((64, 40)).save(file)
     (one,) = caption(used, [file])
-    found = gazes.gaze(used, one.image, one.found[0])
+    found = gaze(used, one.image, one.found[0])
     steps = len(one.found[0].tokens) + 1
     assert found.weights.shape == (steps, 8, 8)
     assert len(found.words) == steps
     assert found.words[-1] == "<end>"
     assert torch.allclose(found.weights.sum(dim=(1, 2)), torch.ones(steps), atol=1e-5)
     assert ("gradient" in found.kind) == (model in ("fixed", "context"))
-    whole = gazes.on_box(found.weights, (0, 0, 32, 32), 32)
-    assert torch.allclose(whole, torch.ones(steps), atol=1e-5)
-    half = gazes.on_box(found.weights, (0, 0, 16, 32), 32)
+    left = torch.from_numpy(box_coverage((0, 0, 16, 32), (8, 8), 32)).float()
+    half = found.weights.flatten(1) @ left
     assert torch.allclose(half, found.weights[:, :, :4].sum(dim=(1, 2)), atol=1e-5)
     for ending in figure.FORMATS if model == "attend" else (".png",):
         drawing.draw(view(file), found.words, found.weights.tolist(), str(tmp_path / f"map{ending}"), found.kind)
         assert (tmp_path / f"map{ending}").stat().st_size > 1000
     if model == "transformer":
-        assert gazes.gaze(used, one.image, one.found[0], layer=1, head=2).kind == "attention, layer 1 head 2"
+        assert gaze(used, one.image, one.found[0], layer=1, head=2).kind == "attention, layer 1 head 2"
         with pytest.raises(ContractError, match="found layer 5;"):
-            gazes.gaze(used, one.image, one.found[0], layer=5)
+            gaze(used, one.image, one.found[0], layer=5)
 
 
 def test_a_panel_is_clear_where_it_was_looked_at():

@@ -609,7 +609,8 @@ RECIPES = sorted(path for kind in ("copy", "adding", "recall") for path in (FOLD
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_recipe_is_a_run_of_the_test_in_its_name(path):
     kind = path.parent.name
-    from recollect.core.settings import number, read_recipe
+    from recollect.core.settings import number
+    from recollect.train.recipe import read_recipe
 
     found = read_recipe(str(path))
     task = TASKS[kind]

@@ -18,24 +18,27 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, kl_div
 
 import tiny
-from recollect import cli
+from recollect import cli, tasks
 from recollect.core import ragged
 from recollect.core.contract import Memory
 from recollect.core.settings import SettingError
 from recollect.data.files import DataError
 from recollect.decode import beam, translate
-from recollect.measure.alignment import align
 from recollect.models import seq2seq
-from recollect.race.heats import HEATS
 from recollect.race.terms import accepted
+from recollect.tasks.decoding import greedy_settings, logits_of, search_settings, token_losses
 from recollect.tasks.translation import bleu
 from recollect.tasks.translation import data as parallel
 from recollect.tasks.translation import task as translation
+from recollect.tasks.translation.heat import TRANSLATION
+from recollect.tasks.translation.instruments import align
 from recollect.tasks.translation.pairs import batches_by_tokens
-from recollect.train import checkpoint, jobs
+from recollect.tasks.translation.settings import Config
+from recollect.tasks.translation.task import TranslationTask
+from recollect.train import checkpoint
+from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
 from recollect.train.settings import Settings
-from recollect.train.translation import JOB, MODELS
 
 TRAIN = [
     ("the cat sees the dog", "le chat voit le chien"),
@@ -58,7 +61,7 @@ VALID = [
     ("eats", "mange"),
     ("the fish eats", "le poisson mange"),
 ]
-every_kind = pytest.mark.parametrize("kind", MODELS)
+every_kind = pytest.mark.parametrize("kind", seq2seq.MODELS)
 
 
 def table(path, pairs):
@@ -84,7 +87,7 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def task(data, **settings):
-    return translation.TranslationTask(translation.Config(**{"batch": 40} | settings), data)
+    return TranslationTask(Config(**{"batch": 40} | settings), data)
 
 
 def build(data, kind="attend", seed=0, **settings):
@@ -206,11 +209,11 @@ def test_neither_padding_nor_other_rows_matter(data, kind):
     assert not torch.equal(junk.x, batch.x)
     assert work.loss(model, junk).value.item() == pytest.approx(work.loss(model, batch).value.item(), rel=1e-12)
     memory = model.encode(batch.source, batch.lengths)
-    together = work.losses(work.logits(model, batch, memory), batch.y)
+    together = token_losses(logits_of(model, batch.x, memory), batch.y, data.target.pad)
     for row, i in enumerate((0, 2, 10)):
         other = work.batch(data.train, np.array([i, 4]))
-        logits = work.logits(model, other, model.encode(other.source, other.lengths))
-        found = work.losses(logits, other.y)[0]
+        logits = logits_of(model, other.x, model.encode(other.source, other.lengths))
+        found = token_losses(logits, other.y, data.target.pad)[0]
         real = len(data.train.target_of(i)) + 1
         torch.testing.assert_close(together[row, :real], found[:real], rtol=1e-10, atol=1e-12)
         assert not together[row, real:].any()
@@ -290,7 +293,7 @@ def test_losses_are_told_apart_up_to_a_place_and_all_of_them_count(data, monkeyp
 
 
 def test_a_part_that_is_not_there_is_named_in_a_line(data):
-    work = translation.TranslationTask(translation.Config(), replace(data, test=None))
+    work = TranslationTask(Config(), replace(data, test=None))
     for split in ("test", "source", "notes", "valdi"):
         with pytest.raises(DataError, match=f"expected a {split} part, found none"):
             work.evaluate(build(data), split)
@@ -407,7 +410,7 @@ def by_hand(model, data, pair):
     return losses
 
 
-@pytest.mark.parametrize("kind", [*MODELS, "chain"])
+@pytest.mark.parametrize("kind", [*seq2seq.MODELS, "chain"])
 def test_free_running_is_a_loop_that_reads_what_it_wrote(data, kind):
     model = chain(data, "un chien mange le poisson") if kind == "chain" else build(data, kind, seed=3)
     found = task(data).free_running(model, "valid", count=4)
@@ -449,7 +452,7 @@ WRITTEN = {  # what a scripted model says of VALID: some right, some wrong
 
 
 def scored(data, written, **settings):
-    return task(data, **settings).translated(Scripted(data, written), "valid", translation.Config().greedy())
+    return task(data, **settings).translated(Scripted(data, written), "valid", greedy_settings(Config()))
 
 
 def test_scores_are_sacrebleus_on_detokenised_text(data):
@@ -542,15 +545,15 @@ def test_scores_by_length_are_those_of_the_sentences_in_each_bucket():
 
 def test_only_so_many_sentences_are_translated_as_were_asked_for(data):
     model = Scripted(data, WRITTEN)
-    found = task(data).translated(model, "valid", translation.Config().greedy(), count=2)
+    found = task(data).translated(model, "valid", greedy_settings(Config()), count=2)
     assert (found["sentences"], found["exact"]) == (2, 0.5)
-    assert task(data).translated(model, "valid", translation.Config().greedy(), count=99)["sentences"] == 5
+    assert task(data).translated(model, "valid", greedy_settings(Config()), count=99)["sentences"] == 5
 
 
 def test_a_text_that_never_ends_is_counted(data):
     model = Scripted(data, WRITTEN)
     model.rows[tuple(data.source.encode("eats").tolist())] = data.target.encode("mange").tolist()
-    found = task(data, ratio=1.0, extra=2).translated(model, "valid", translation.Config(ratio=1.0, extra=3).greedy())
+    found = task(data, ratio=1.0, extra=2).translated(model, "valid", greedy_settings(Config(ratio=1.0, extra=3)))
     assert found["unfinished"] == 1
 
 
@@ -558,10 +561,10 @@ def test_a_text_that_never_ends_is_counted(data):
 
 
 def test_the_search_is_what_the_settings_say():
-    config = translation.Config(beam=3, length_penalty=0.2, coverage=0.1, ratio=1.5, extra=4)
-    assert config.search() == beam.Config(beam=3, length_penalty=0.2, coverage=0.1, ratio=1.5, extra=4)
-    assert config.search(nbest=2, beam=7) == replace(config.search(), nbest=2, beam=7)
-    assert config.greedy() == beam.Config(beam=1, length_penalty=0.0, coverage=0.0, ratio=1.5, extra=4)
+    config = Config(beam=3, length_penalty=0.2, coverage=0.1, ratio=1.5, extra=4)
+    assert search_settings(config) == beam.Config(beam=3, length_penalty=0.2, coverage=0.1, ratio=1.5, extra=4)
+    assert search_settings(config, nbest=2, beam=7) == replace(search_settings(config), nbest=2, beam=7)
+    assert greedy_settings(config) == beam.Config(beam=1, length_penalty=0.0, coverage=0.0, ratio=1.5, extra=4)
 
 
 def configure(files, model="attend", **settings):
@@ -571,7 +574,9 @@ def configure(files, model="attend", **settings):
     }  # fmt: skip
     texts = {name: str(value) for name, value in (given | settings).items()}
     train, valid = files
-    return JOB.configure(texts, model=model, data=[train], valid=[valid], tokenizer="words", pair="en-fr")
+    return runs.configure(
+        TranslationTask, texts, model=model, data=[train], valid=[valid], tokenizer="words", pair="en-fr"
+    )
 
 
 @pytest.fixture
@@ -607,33 +612,42 @@ def test_a_setting_that_cannot_be_meant_is_one_line(files, tmp_path, name):
     settings = dict(settings)
     model = settings.pop("model", "attend")
     with pytest.raises(ValueError, match=message) as caught:
-        JOB.train(configure(files, model, **settings), str(tmp_path / "run"))
+        runs.train(TranslationTask, configure(files, model, **settings), str(tmp_path / "run"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_model_has_one_name():
     with pytest.raises(SettingError, match="expected the model's name as --model, found it among the settings"):
-        JOB.configure({"model": "fixed"}, model="attend")
+        runs.configure(TranslationTask, {"model": "fixed"}, model="attend")
 
 
 def test_no_setting_has_two_homes():
     """A setting goes to the first home that has its name: the second one's could never be given."""
-    homes = [Settings, JOB.task_config, JOB.data_config, *JOB.homes("attend").values()]
+    homes = [
+        Settings,
+        TranslationTask.task_config,
+        TranslationTask.data_config,
+        *TranslationTask.model_settings("attend").values(),
+    ]
     names = [field.name for home in homes for field in fields(home)]
     assert sorted(names) == sorted(set(names))
 
 
 def test_what_is_held_out_and_which_tables_are_shared_are_two_settings(files, tmp_path):
-    run = JOB.configure({"held_out": "0.4", "share": "none"}, model="attend", data=files[:1], tokenizer="words")
+    run = runs.configure(
+        TranslationTask, {"held_out": "0.4", "share": "none"}, model="attend", data=files[:1], tokenizer="words"
+    )
     assert (run.data.held_out, run.model["share"]) == (0.4, "none")
-    assert len(JOB.read(run.data, None).valid) > len(JOB.read(replace(run.data, held_out=0.2), None).valid)
+    assert len(TranslationTask.load_data(run.data, None).valid) > len(
+        TranslationTask.load_data(replace(run.data, held_out=0.2), None).valid
+    )
 
 
 @pytest.mark.parametrize("name", ["target", "time"])
 def test_a_flag_of_another_task_is_refused_by_name(name):
     with pytest.raises(SettingError, match=f"--{name}: expected a flag of the task translation, found one of another"):
-        JOB.configure({}, model="attend", **{name: "x"})
+        runs.configure(TranslationTask, {}, model="attend", **{name: "x"})
 
 
 # ------------------------------------------------------------------------------------------------ runs
@@ -654,41 +668,41 @@ def test_every_kind_trains_goes_on_bit_for_bit_and_keeps_the_laws(files, tmp_pat
     run = configure(files, kind, **{name: value for name, value in way.items() if name != "tokenizer"})
     if "tokenizer" in way:
         run = replace(run, data=replace(run.data, tokenizer=way["tokenizer"]))
-    found = JOB.train(run, str(tmp_path / "whole"))
-    tiny.train_until(JOB, run, tmp_path / "resumed", 6, monkeypatch)
-    JOB.resume(str(tmp_path / "resumed"))
+    found = runs.train(TranslationTask, run, str(tmp_path / "whole"))
+    tiny.train_until(TranslationTask, run, tmp_path / "resumed", 6, monkeypatch)
+    runs.resume(str(tmp_path / "resumed"))
     whole, resumed = (RunFolder(tmp_path / name) for name in ("whole", "resumed"))
     assert tiny.outcome(resumed) == tiny.outcome(whole)
-    assert JOB.verify(str(whole.path)).keys() >= {"chunk", "cause", "row", "ragged", "purity", "size", "file"}
-    measured = JOB.measure(str(whole.path), split="valid")
+    assert runs.verify(str(whole.path)).keys() >= {"chunk", "cause", "row", "ragged", "purity", "size", "file"}
+    measured = runs.evaluate(str(whole.path), split="valid")
     assert measured["forced"]["nats_per_token"] == pytest.approx(found["nats_per_token"], rel=1e-6)
-    assert measured["params"] == sum(p.numel() for p in JOB.load(whole.path).model.parameters())
+    assert measured["params"] == sum(p.numel() for p in runs.load(whole.path).model.parameters())
 
 
 def test_another_seed_gives_another_run(files, tmp_path):
     """Or the test above would compare nothing."""
     for seed in (0, 1):
-        JOB.train(configure(files, steps=4, seed=seed), str(tmp_path / str(seed)))
+        runs.train(TranslationTask, configure(files, steps=4, seed=seed), str(tmp_path / str(seed)))
     a, b = (tiny.outcome(RunFolder(tmp_path / str(seed))) for seed in (0, 1))
     assert all(a[part] != b[part] for part in a)
 
 
 def test_the_config_of_a_run_is_all_that_it_was_made_from(files, tmp_path):
     run = configure(files, "transformer", smoothing=0.2, sampling=0.1, beam=3)
-    JOB.train(run, str(tmp_path / "run"))
+    runs.train(TranslationTask, run, str(tmp_path / "run"))
     folder = RunFolder.open(tmp_path / "run")
     content = folder.config()
-    again = JOB.from_json(content, folder.config_path)
-    spelt = json.loads(json.dumps(JOB.to_json(again)))  # tuples are lists in a file
+    again = runs.from_json(TranslationTask, content, folder.config_path)
+    spelt = json.loads(json.dumps(runs.to_json(TranslationTask, again)))  # tuples are lists in a file
     assert spelt == {name: content[name] for name in spelt}
     assert again.task == run.task
     assert again.train == run.train
     assert again.data == replace(run.data, data=tuple(again.data.data), valid=tuple(again.data.valid))
     assert again.model["heads"] == 2
     assert again.model["name"] == "transformer"
-    assert jobs.job_of(folder.path) is JOB
+    assert runs.task_of(folder.path) is TranslationTask
     assert content["corpus"]["pair"] == "en-fr"
-    JOB.train(again, str(tmp_path / "again"))
+    runs.train(TranslationTask, again, str(tmp_path / "again"))
     assert tiny.outcome(RunFolder(tmp_path / "again")) == tiny.outcome(folder)
 
 
@@ -699,28 +713,28 @@ def test_bleu_chooses_the_checkpoint_where_bleu_is_asked_to(files, tmp_path, mon
         asked.append((split, search, count))
         return {"bleu": values[len(asked) - 1] if len(asked) <= len(values) else 5.0}
 
-    monkeypatch.setattr(translation.TranslationTask, "translated", translated)
+    monkeypatch.setattr(TranslationTask, "translated", translated)
     run = configure(files, choose="bleu", eval_sentences=3, steps=12, beam=7)
-    found = JOB.train(run, str(tmp_path / "run"))
+    found = runs.train(TranslationTask, run, str(tmp_path / "run"))
     note = checkpoint.read_tensors(RunFolder(tmp_path / "run").best)[1]
     assert note["spent"]["step"] == 8
     assert note["valid"] == -30.0
-    assert asked[0] == ("valid", run.task.greedy(), 3)
+    assert asked[0] == ("valid", greedy_settings(run.task), 3)
     assert found["bleu"] == 5.0
-    assert JOB.headline(found).endswith("BLEU 5.00 (greedy)")
+    assert TranslationTask.headline(found).endswith("BLEU 5.00 (greedy)")
     losses = [row["valid"] for row in RunFolder(tmp_path / "run").metrics() if "valid" in row]
     assert losses == [-10.0, -30.0, -20.0]
 
 
 def test_the_loss_chooses_otherwise_and_nothing_is_translated(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(translation.TranslationTask, "translated", None)
-    JOB.train(configure(files, steps=4), str(tmp_path / "run"))
+    monkeypatch.setattr(TranslationTask, "translated", None)
+    runs.train(TranslationTask, configure(files, steps=4), str(tmp_path / "run"))
 
 
 def test_kept_weights_are_averaged_and_taken_where_that_is_best(files, tmp_path, monkeypatch):
     values = iter([5.0, 4.0, 4.5, 4.4, 3.0, 3.0])
-    monkeypatch.setattr(translation.TranslationTask, "evaluate", lambda *_: {"nats_per_token": next(values)})
-    JOB.train(configure(files, steps=12, eval_every=3, keep=3), str(tmp_path / "run"))
+    monkeypatch.setattr(TranslationTask, "evaluate", lambda *_: {"nats_per_token": next(values)})
+    runs.train(TranslationTask, configure(files, steps=12, eval_every=3, keep=3), str(tmp_path / "run"))
     folder = RunFolder(tmp_path / "run")
     assert folder.kept_steps(12) == [6, 9, 12]
     kept = [checkpoint.read_tensors(folder.kept(step))[0] for step in (6, 9, 12)]
@@ -731,21 +745,21 @@ def test_kept_weights_are_averaged_and_taken_where_that_is_best(files, tmp_path,
 
 
 def test_the_settings_of_a_measurement_reach_the_search(files, tmp_path):
-    JOB.train(configure(files, steps=2, beam=3), str(tmp_path / "run"))
-    plain = JOB.measure(str(tmp_path / "run"), split="valid")
-    other = JOB.measure(str(tmp_path / "run"), split="valid", search={"beam": 1, "length_penalty": 0.0})
+    runs.train(TranslationTask, configure(files, steps=2, beam=3), str(tmp_path / "run"))
+    plain = runs.evaluate(str(tmp_path / "run"), split="valid")
+    other = runs.evaluate(str(tmp_path / "run"), split="valid", search={"beam": 1, "length_penalty": 0.0})
     assert plain["translated"]["search"] == "beam 3, length penalty 0.6, coverage 0.0"
     assert other["translated"]["search"] == "beam 1, length penalty 0.0, coverage 0.0"
     assert plain["metric"]["rule"].startswith("lowercased, beam 3")
-    columns, rows, below = JOB.table(plain)
+    columns, rows, below = TranslationTask.table(plain)
     assert len(columns) == len(rows[0])
     assert any("having read its own text" in line for line in below)
 
 
 def test_a_run_is_measured_on_other_pairs_with_its_own_vocabulary(files, tmp_path):
-    JOB.train(configure(files, steps=2), str(tmp_path / "run"))
+    runs.train(TranslationTask, configure(files, steps=2), str(tmp_path / "run"))
     other = table(tmp_path / "other.tsv", [*VALID[:2], ("the elephant", "l'éléphant")])
-    found = JOB.measure(str(tmp_path / "run"), split="test", data=[other])
+    found = runs.evaluate(str(tmp_path / "run"), split="test", data=[other])
     assert found["translated"]["sentences"] == 3
     assert found["forced"]["tokens"] == 6 + 3 + 2
 
@@ -753,7 +767,7 @@ def test_a_run_is_measured_on_other_pairs_with_its_own_vocabulary(files, tmp_pat
 def test_a_run_of_another_task_is_refused_by_name(tmp_path):
     RunFolder.create(tmp_path / "run", {"task": "text"})
     with pytest.raises(RunError, match=r"config\.json: expected the run of a translation task, found one of 'text'"):
-        JOB.load(tmp_path / "run")
+        runs.load(tmp_path / "run", task=TranslationTask)
 
 
 # ------------------------------------------------------------------------------------------------ lines
@@ -877,7 +891,7 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RECOLLECT_CACHE", str(folder / "cache"))
         torch.set_num_threads(1)
-        JOB.train(configure(files, "transformer", steps=30, layers=2, lr=0.01), str(folder / "run"))
+        runs.train(TranslationTask, configure(files, "transformer", steps=30, layers=2, lr=0.01), str(folder / "run"))
     return folder / "run"
 
 
@@ -894,9 +908,9 @@ def refused(done, *parts):
 def test_lines_from_stdin_are_translated_to_as_many_on_stdout(command, run):
     done = command("translate", run, stdin="\n".join(LINES).encode())
     assert done.code == 0
-    used = JOB.load(run)
-    found = translate.lines(used.model, *used.kept, LINES, used.run.task.search())
-    expected = [used.kept[1].decode(best[0].tokens) if best else "" for _, _, best in found]
+    used = runs.load(run)
+    found = translate.lines(used.model, *used.artifacts, LINES, search_settings(used.config.task))
+    expected = [used.artifacts[1].decode(best[0].tokens) if best else "" for _, _, best in found]
     assert done.out == "".join(f"{text}\n" for text in expected)
     assert done.out.count("\n") == len(LINES)
     assert any(expected)
@@ -944,7 +958,7 @@ def test_a_newline_that_a_model_writes_does_not_part_a_line(command, run, tmp_pa
     tensors, note = checkpoint.read_tensors(run / "model.safetensors")
     tensors["head.bias"][1] = 100.0
     checkpoint.write_tensors(broken / "model.safetensors", tensors, note)
-    assert JOB.load(broken).kept[1].decode([1, 1]) == "\n\n"
+    assert runs.load(broken).artifacts[1].decode([1, 1]) == "\n\n"
     done = command("translate", broken, "--beam", 1, stdin=b"the cat\n\neats\n")
     assert done.code == 0
     assert done.out.count("\n") == 3
@@ -988,19 +1002,19 @@ def test_maps_and_pairs_are_written_for_every_line_that_has_words(command, run, 
     assert "eats" in words[1]
     assert all("attention, layer 2 head 1" in found for found in words)
     assert done.out == command("translate", run, stdin=b"the cat sees\n\neats\n").out, "looking changes nothing"
-    used, found = JOB.load(run), pairs.read_text("utf-8").split("\n")
+    used, found = runs.load(run), pairs.read_text("utf-8").split("\n")
     assert len(found) == 4
     assert found[1] == found[3] == ""
-    search = used.run.task.search()
+    search = search_settings(used.config.task)
     for line, text in ((found[0], "the cat sees"), (found[2], "eats")):
-        ((_, ids, best),) = translate.lines(used.model, *used.kept, [text], search)
+        ((_, ids, best),) = translate.lines(used.model, *used.artifacts, [text], search)
         aligned = align(used, ids, best[0], layer=2, head=1)
         assert line == " ".join(f"{source}-{target}" for source, target in aligned.pairs)
-        assert len(line.split()) == len(used.kept[1].decode(best[0].tokens).split()), "one pair a word"
+        assert len(line.split()) == len(used.artifacts[1].decode(best[0].tokens).split()), "one pair a word"
 
 
 def test_a_model_without_attention_shows_influence_in_the_same_picture(command, files, tmp_path):
-    JOB.train(configure(files, "fixed", steps=2), str(tmp_path / "run"))
+    runs.train(TranslationTask, configure(files, "fixed", steps=2), str(tmp_path / "run"))
     place = tmp_path / "map.svg"
     done = command("translate", tmp_path / "run", "--alignment", place, stdin=b"the cat sees\n")
     assert done.code == 0
@@ -1102,14 +1116,13 @@ def test_what_came_before_a_line_that_cannot_be_read_is_translated(data):
 @pytest.mark.parametrize("model", ["conv", "transformer"])
 def test_a_model_without_cells_refuses_one(task, model):
     with pytest.raises(SettingError, match=f"cell: expected it with fixed, context, attend, found it with {model}"):
-        jobs.named(task).configure({"cell": "gru"}, model=model)
-    jobs.named(task).configure({"cell": "gru"}, model="attend")
+        runs.configure(tasks.find(task), {"cell": "gru"}, model=model)
+    runs.configure(tasks.find(task), {"cell": "gru"}, model="attend")
 
 
 def test_a_race_gives_cells_to_those_that_have_them():
-    heat = HEATS["translation"]
-    assert accepted(heat, "attend", {"cell": "lstm"}) == {"cell": "lstm"}
-    assert accepted(heat, "transformer", {"cell": "lstm"}) == {}
+    assert accepted(TRANSLATION, "attend", {"cell": "lstm"}) == {"cell": "lstm"}
+    assert accepted(TRANSLATION, "transformer", {"cell": "lstm"}) == {}
 
 
 def test_the_columns_of_a_table_are_a_setting(command, files, tmp_path):
@@ -1121,12 +1134,12 @@ def test_the_columns_of_a_table_are_a_setting(command, files, tmp_path):
     size = ["--width", 8, "--steps", 1, "--set", "batch=40"]
     done = command("train", "translation", *flags, *size, "--set", "columns=1,3", "--out", tmp_path / "run")
     assert done.code == 0, done.err
-    used = JOB.load(str(tmp_path / "run"))
-    assert used.run.data.columns == (1, 3)
-    assert JOB.read(used.run.data, None, used.kept).valid.target_of(0).tolist() == (
-        used.kept[1].encode(VALID[0][1]).tolist()
+    used = runs.load(str(tmp_path / "run"))
+    assert used.config.data.columns == (1, 3)
+    assert TranslationTask.load_data(used.config.data, None, used.artifacts).valid.target_of(0).tolist() == (
+        used.artifacts[1].encode(VALID[0][1]).tolist()
     )
-    assert JOB.measure(str(tmp_path / "run"), split="valid", data=[str(files[0])])["forced"]
+    assert runs.evaluate(str(tmp_path / "run"), split="valid", data=[str(files[0])])["forced"]
     for text, message in (
         ("1", "expected two columns counted from 1, such as 1,3, found (1,)"),
         ("0,1", "expected two columns counted from 1, such as 1,3, found (0, 1)"),

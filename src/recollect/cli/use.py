@@ -1,7 +1,7 @@
 """The commands that put a run to work."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -71,31 +71,33 @@ def translate(
 
     from ..decode import pharaoh
     from ..decode.translate import lines, one_line
-    from ..measure.alignment import align
     from ..report import alignment as drawing
     from ..report.drawing import figure
-    from ..train.translation import JOB
+    from ..tasks.decoding import search_settings
+    from ..tasks.translation.instruments import align
+    from ..tasks.translation.task import TranslationTask
+    from ..train.run import load
 
     if alignment:
         figure.check_path(alignment)
     if (layer or head) and not (alignment or alignment_text):
         raise ValueError("--layer and --head: expected --alignment or --alignment-text with them, found neither")
-    used = JOB.load(run, device_of(device))
-    source, target = used.kept
+    loaded = load(run, device_of(device), task=TranslationTask)
+    source, target = loaded.artifacts
     if beam is None:
-        beam = 1 if temperature is not None else max(used.run.task.beam, nbest)
-    given = {"beam": beam, "length_penalty": length_penalty}
+        beam = 1 if temperature is not None else max(loaded.config.task.beam, nbest)
+    given: dict[str, Any] = {"beam": beam, "nbest": nbest, "length_penalty": length_penalty}
     given |= {"coverage": coverage, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    search = used.run.task.search(nbest=nbest, **{name: value for name, value in given.items() if value is not None})
+    search = search_settings(loaded.config.task, **{name: value for name, value in given.items() if value is not None})
     live = sys.stdin.isatty()
     together = 1 if live else 1024
     with open(alignment_text, "w", encoding="utf-8") if alignment_text else nullcontext() as pairs:
         for number, (line, ids, found) in enumerate(
-            lines(used.model, source, target, lines_of_stdin(live), search, together=together), 1
+            lines(loaded.model, source, target, lines_of_stdin(live), search, together=together), 1
         ):
             texts = [one_line(target.decode(hypothesis.tokens)) for hypothesis in found]
             if found and (alignment or pairs):
-                aligned = align(used, ids, found[0], layer=layer, head=head)
+                aligned = align(loaded, ids, found[0], layer=layer, head=head)
                 if alignment:
                     place = numbered(alignment, number)
                     drawing.draw(aligned.weights.tolist(), aligned.source, aligned.target, place, aligned.kind)
@@ -132,24 +134,27 @@ def caption(
     """Say what pictures show, a line each; with --map a panel for each word, lit where the model looked."""
     import json as jsons
 
-    from ..measure.gaze import gaze
     from ..report import gaze as drawing
     from ..report.drawing import figure
-    from ..train import captions as job
+    from ..tasks.captions import use
+    from ..tasks.captions.instruments import gaze
+    from ..tasks.captions.task import CaptionsTask
+    from ..tasks.decoding import search_settings
+    from ..train.run import load
 
     if map:
         figure.check_path(map)
-    used = job.JOB.load(run, device_of(device))
-    width = max(used.run.task.beam, nbest) if beam is None else beam
-    given = {"beam": width, "nbest": nbest, "length_penalty": length_penalty}
-    search = used.run.task.search(**{name: value for name, value in given.items() if value is not None})
-    for number, found in enumerate(job.caption(used, images, search), 1):
+    loaded = load(run, device_of(device), task=CaptionsTask)
+    width = max(loaded.config.task.beam, nbest) if beam is None else beam
+    given: dict[str, Any] = {"beam": width, "nbest": nbest, "length_penalty": length_penalty}
+    search = search_settings(loaded.config.task, **{name: value for name, value in given.items() if value is not None})
+    for number, found in enumerate(use.caption(loaded, images, search), 1):
         for note in found.notes:
             print(f"note: {note}", file=sys.stderr)
         if map:
-            seen = gaze(used, found.image, found.found[0], layer=layer, head=head)
+            seen = gaze(loaded, found.image, found.found[0], layer=layer, head=head)
             place = numbered(map, number)
-            drawing.draw(job.view(found.file), seen.words, seen.weights.tolist(), place, seen.kind)
+            drawing.draw(use.view(found.file), seen.words, seen.weights.tolist(), place, seen.kind)
         best = [
             {"text": text, "score": h.score, "finished": h.finished}
             for text, h in zip(found.texts, found.found, strict=True)
@@ -207,19 +212,21 @@ def forecast(
     from contextlib import nullcontext
 
     from ..report.drawing import figure
+    from ..tasks.series import use
     from ..tasks.series.data import prepare
     from ..tasks.series.gaps import bridged
-    from ..train import series, series_use
+    from ..tasks.series.task import SeriesTask
+    from ..train.run import load
 
     if plot:
         figure.check_path(plot)
-    used = series.JOB.load(run, device_of(device))
-    table = series_use.open_file(used, file, data_dir)
+    loaded = load(run, device_of(device), task=SeriesTask)
+    table = use.open_file(loaded, file, data_dir)
     if fill:
-        rows = list(series_use.fill(used, table))
+        rows = list(use.fill(loaded, table))
         notes = [] if rows else [f"{file}: no gap to fill"]
     else:
-        rows = list(series_use.forecast(used, table, horizon))
+        rows = list(use.forecast(loaded, table, horizon))
         notes = prepare(table, "linear")[2]
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
@@ -228,12 +235,12 @@ def forecast(
             print_json([row._asdict() for row in rows], target)
         else:
             writer = csv.writer(target, lineterminator="\n")
-            writer.writerow(series_use.Row._fields)
+            writer.writerow(use.Row._fields)
             writer.writerows(rows)  # what is not known is an empty cell
     if plot and rows:
         from ..report.series import plot as draw
 
-        shown = series_use.history(table, None if fill else max(3 * used.run.task.horizon, used.run.task.lookback))
+        shown = use.history(table, None if fill else max(3 * loaded.config.task.horizon, loaded.config.task.lookback))
         drawn = bridged(table, rows) if fill else rows
         for note in draw(shown, drawn, plot, table.times.style):
             print(f"note: {note}", file=sys.stderr)

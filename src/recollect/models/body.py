@@ -5,7 +5,6 @@ papers; residual ones put each layer, and a feed-forward network after it, aroun
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self
 

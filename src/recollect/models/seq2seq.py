@@ -35,6 +35,14 @@ from . import size
 
 Seq2SeqName = Literal["fixed", "context", "attend", "conv", "transformer"]
 RECURRENT = ("fixed", "context", "attend")
+DECODER_LAYERS = {  # the layer of each decoder, as the registry names it
+    "fixed": "fixed",
+    "context": "context",
+    "attend": "soft-align",
+    "conv": "gated-conv",
+    "transformer": "transformer-block",
+}
+MODELS = tuple(DECODER_LAYERS)
 
 
 @dataclass(frozen=True, kw_only=True)

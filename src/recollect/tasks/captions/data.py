@@ -17,12 +17,11 @@ from ...data.fingerprints import folder_name
 from . import scenes
 from .cache import make, recall
 from .captioned import FORMAT, Captioned, Kept
-from .sources import COUNTS, SETS, SHAPES, Known, Scenes, Work, open_folder
+from .settings import COUNT, LONGEST, SHARE
+from .sources import SETS, SHAPES, Known, Scenes, Work, open_folder
 from .tokens import assemble
 
 PIXELS = 96
-SHARE = 0.1  # of the pictures, for validation, and as much for the test
-LONGEST = 40  # words of a caption that is trained on
 
 
 def load(
@@ -32,7 +31,7 @@ def load(
     least: int | None = None,
     longest: int = LONGEST,
     share: float = SHARE,
-    count: int = COUNTS["train"],
+    count: int = COUNT,
     whole: bool = False,
     seed: int = 0,
     data_dir: StrPath | None = None,
@@ -41,7 +40,7 @@ def load(
 ) -> Captioned:
     """Read pictures with captions.
 
-    `data` is a folder with pictures and a file of captions (one of `picture_sources.CAPTIONS`), the name of a known
+    `data` is a folder with pictures and a file of captions (one of `sources.CAPTIONS`), the name of a known
     set, or `shapes` (also where it is empty) for `count` rendered scenes and a twelfth of that for each other part. A
     folder is split by Flickr's lists where they lie in it, else `share` of its pictures are for validation and as many
     for the test; with `whole` each part is all of it. Pictures are squashed to `pixels` × `pixels`. Words seen fewer

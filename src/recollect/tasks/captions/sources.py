@@ -14,9 +14,10 @@ from . import scenes
 from .caption_files import LeftOut, names_in, read_captions
 from .picture_files import PictureError, read_picture
 from .scenes import SPLITS
+from .settings import COUNT
 
 SHAPES = "shapes"  # the name of the rendered scenes
-COUNTS = {"train": 12_000, "valid": 1_000, "test": 1_000}  # scenes
+COUNTS = {"train": COUNT, "valid": 1_000, "test": 1_000}  # scenes
 CAPTIONS = ("captions.tsv", "captions.txt", "captions.csv", "Flickr8k.token.txt", "Flickr8k.token.txt.gz")
 LISTS = {"train": "*trainImages.txt", "valid": "*devImages.txt", "test": "*testImages.txt"}
 

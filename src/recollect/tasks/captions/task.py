@@ -7,66 +7,43 @@ caption is worth is told beside what it is worth for another picture, and what o
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import affine_grid, cross_entropy, grid_sample
+from torch import Tensor, nn
 
 from ...core import state as states
-from ...core.contract import ContractError, Memory, check_settings
-from ...core.task import Loss
-from ...data.files import DataError
-from ...decode import beam
+from ...core.contract import Memory
+from ...core.inspection import Probe, Request
+from ...core.task import LoadedRun, Loss, RunConfig, artifact_path
+from ...data.files import DataError, absolute_name
 from ...decode.beam import Config as Search
 from ...decode.beam import Hypothesis
 from ...decode.translate import looks, pad
-from .captioned import Captioned, Part
+from ..decoding import (
+    SAMPLES,
+    DecodingTask,
+    greedy_settings,
+    guess_baselines,
+    logits_of,
+    search_settings,
+    token_losses,
+)
+from . import data, model, probe
+from .bleu import ORDERS, bleu_metric, score_captions
+from .captioned import Captioned, Kept, Part, load_kept, save_kept
+from .images import apply_views, box_coverage, random_views, to_floats
+from .settings import Config, DataConfig
+from .sources import SETS, SHAPES
+from .use import search_captions
 
 ON_DEVICE = 8 << 30  # bytes of pictures up to which a GPU holds them all
 CANDIDATES = 100  # of the commonest training captions, tried as the one caption for all pictures
 JUDGES = 1_000  # training pictures that they are tried on
-ORDERS = (1, 2, 3, 4)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """`batch` counts pictures. `flip` mirrors half of them; `crop` is the largest share of a side that is cut off.
-
-    None leaves both to the data: pictures are mirrored and cut a little, scenes, where left is a word, are not. `grain`
-    rounds lengths up, so that few shapes of batches occur (for graph=true). `choose` says what picks the best
-    checkpoint: the loss on references, or BLEU-4 or exact matches of greedy captions of the first `eval_images`.
-    `beam` and what follows are for measuring; a caption has at most `extra` words.
-    """
-
-    batch: int = 64
-    smoothing: float = 0.0
-    flip: bool | None = None
-    crop: float | None = None
-    grain: int = 1
-    choose: Literal["nats", "bleu", "exact"] = "nats"
-    eval_images: int = 500
-    beam: int = 3
-    length_penalty: float = 0.6
-    extra: int = 30
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        for name in ("smoothing", "crop"):
-            if not 0 <= (getattr(self, name) or 0) < 1:
-                raise ContractError(f"captions: expected {name} in [0, 1), found {getattr(self, name)}")
-        self.search()
-
-    def search(self, **changes: Any) -> Search:
-        """The settings of beam search; how long a caption may be does not depend on the size of the grid."""
-        given = {"beam": self.beam, "length_penalty": self.length_penalty, "ratio": 0.0, "extra": self.extra}
-        return Search(**given | changes)
-
-    def greedy(self) -> Search:
-        return self.search(beam=1, length_penalty=0.0)
 
 
 class Batch(NamedTuple):
@@ -78,28 +55,95 @@ class Batch(NamedTuple):
     number: int
 
 
-class CaptionsTask:
+class CaptionsTask(DecodingTask[Captioned, Kept]):
     """Pictures to describe."""
 
     name = "captions"
-    in_nats = True
-    repeats = True
+    data_config = DataConfig
+    task_config = Config
+    model_config = model.Config
+    usual: ClassVar[Mapping[str, str]] = {"lr": "2e-3", "weight_decay": "0.01", "steps": "2000", "batch": "32"}
+    request_options: ClassVar[Sequence[str]] = ("image",)
 
-    def __init__(self, config: Config, data: Captioned, device: torch.device | str = "cpu") -> None:
-        self.config, self.data = config, data
-        self.device = torch.device(device)
+    def __init__(self, config: Config, data: Captioned, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        super().__init__(config, data, device, seed)
         self.metric = {"nats": "nats_per_token", "bleu": "minus_bleu", "exact": "wrong"}[config.choose]
         self.flip = data.mirrored if config.flip is None else config.flip
         self.crop = (0.15 if data.mirrored else 0.0) if config.crop is None else config.crop
         self.held: dict[int, Tensor] = {}
+
+    # Data and models
+
+    @classmethod
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Kept | None = None) -> Captioned:
+        settings = asdict(config)
+        settings["share"] = settings.pop("held_out")  # a model's `share` says which tables are one
+        return data.load(**settings, data_dir=data_dir, kept=artifacts)
+
+    @classmethod
+    def artifacts_of(cls, data: Captioned) -> Kept:
+        return Kept(data.side, data.pixels)
+
+    @classmethod
+    def save_artifacts(cls, artifacts: Kept, folder: Path) -> None:
+        save_kept(artifacts, folder / "tokenizer.json")
+
+    @classmethod
+    def load_artifacts(cls, folder: Path) -> Kept:
+        return load_kept(artifact_path(folder, "tokenizer.json"))
+
+    @classmethod
+    def describe_data(cls, data: Captioned) -> dict[str, Any]:
+        counts = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test) if data.test else 0}
+        about = {"captions": len(data.train.offsets) - 1, "pixels": data.pixels, "words": data.side.size}
+        return {"name": data.name, "fingerprint": data.fingerprint} | counts | about | {"notes": data.notes}
+
+    @classmethod
+    def summarize_data(cls, data: Captioned) -> str:
+        return (
+            f"{len(data.train):,} pictures of {data.name} at {data.pixels} pixels, "
+            f"{len(data.train.offsets) - 1:,} captions of {data.side.size:,} words"
+        )
+
+    @classmethod
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Kept) -> DataConfig:
+        """All of another folder is the part that is measured; sets that have parts keep them."""
+        return replace(config, data=tuple(data), whole=data[0] not in (SHAPES, *SETS))
+
+    @classmethod
+    def model_sizes(cls, artifacts: Kept) -> dict[str, int]:
+        return {"words": artifacts.side.size, "pixels": artifacts.pixels}
+
+    @classmethod
+    def resolve(cls, run: RunConfig, data: Captioned, params: int | None) -> RunConfig:
+        folders = tuple(absolute_name(name, (SHAPES, *SETS)) for name in run.data.data)
+        task = cls(run.task, data)
+        return replace(
+            run,
+            data=replace(run.data, data=folders, pixels=data.pixels),
+            task=replace(run.task, flip=task.flip, crop=task.crop),
+            model=cls.resolve_model(run.model, cls.artifacts_of(data), params),
+        )
+
+    @classmethod
+    def law_example(cls, model: Any, artifacts: Kept) -> tuple[nn.Module, Tensor, Memory | None]:
+        draw = torch.Generator().manual_seed(0)
+        images = torch.rand(3, 3, artifacts.pixels, artifacts.pixels, generator=draw, dtype=model.like().dtype)
+        with torch.no_grad():
+            memory = model.encode(images)
+        return model, torch.randint(artifacts.side.size, (3, 12), generator=draw), memory
+
+    @classmethod
+    def state_bytes(cls, model: Any, run: RunConfig) -> int:
+        return model.cost(1, 20, model.eye.cells()).state_bytes
+
+    # Training
 
     def part(self, split: str) -> Part:
         found = getattr(self.data, split, None)
         if found is None:
             raise DataError(f"{self.data.name}: expected a {split} part, found none")
         return found
-
-    # Training
 
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Batch]:
         """Epoch after epoch, each picture once with one of its captions; what is left over at its end is left out."""
@@ -110,7 +154,7 @@ class CaptionsTask:
             draw = np.random.default_rng([seed, epoch])
             order = draw.permutation(len(part))
             captions = part.first[:-1] + (draw.random(len(part)) * np.diff(part.first)).astype(np.int64)
-            view = views(draw, len(part), self.flip, self.crop)
+            view = random_views(draw, len(part), self.flip, self.crop)
             for number in range(skip, each):
                 some = order[number * rows : (number + 1) * rows]
                 yield self.batch(part, some, captions[some], view[some], epoch * each + number)
@@ -141,23 +185,15 @@ class CaptionsTask:
         return x, y, sum(len(row) + 1 for row in rows)
 
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
-        images = numbers(batch.images, model)
+        images = to_floats(batch.images, model)
         if self.flip or self.crop:
-            images = look_at(images, batch.view)
+            images = apply_views(images, batch.view)
         losses = self.losses(model, batch.x, batch.y, model.encode(images), self.config.smoothing)
         return Loss(losses.sum() / (batch.y != self.data.side.pad).sum(), batch.tokens)
 
     def losses(self, model: Any, x: Tensor, y: Tensor, memory: Memory, smoothing: float = 0.0) -> Tensor:
         """−log p of each token in nats, B T; 0 in the padding."""
-        logits = model(x, memory=memory)[0].flatten(0, 1)
-        found = cross_entropy(
-            logits.float() if logits.dtype.itemsize < 4 else logits,
-            y.flatten(),
-            ignore_index=self.data.side.pad,
-            reduction="none",
-            label_smoothing=smoothing,
-        )
-        return found.view_as(y)
+        return token_losses(logits_of(model, x, memory), y, self.data.side.pad, smoothing)
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return (*batch.x.shape, batch.images.shape[1])
@@ -171,7 +207,7 @@ class CaptionsTask:
     def evaluate(self, model: Any, split: str) -> dict[str, Any]:
         """Nats per token of all references; BLEU-4 and exact matches of greedy captions of the first pictures."""
         found = self.forced(model, split)
-        written = self.described(model, split, self.config.greedy(), self.config.eval_images)
+        written = self.described(model, split, greedy_settings(self.config), self.config.eval_images)
         scores = {name: written[name] for name in ("bleu", "exact", "images")}
         return found | scores | {"minus_bleu": -written["bleu"], "wrong": 1 - written["exact"]}
 
@@ -180,7 +216,7 @@ class CaptionsTask:
         """Pictures and what the model remembers of them; with `shift`, of the pictures so many places further on."""
         for rows in np.array_split(np.arange(count), math.ceil(count / self.config.batch)):
             images = self.images(part, (rows + shift) % len(part))
-            yield rows, model.encode(numbers(images, model))
+            yield rows, model.encode(to_floats(images, model))
 
     @torch.no_grad()
     def forced(self, model: Any, split: str, shift: int = 0) -> dict[str, Any]:
@@ -208,7 +244,7 @@ class CaptionsTask:
         return [
             found
             for _, memory in self.memories(model, part, count)
-            for found in write(model, memory, self.data, search)
+            for found in search_captions(model, memory, self.data.side, search)
         ]
 
     def described(self, model: Any, split: str, search: Search, count: int | None = None) -> dict[str, Any]:
@@ -242,14 +278,7 @@ class CaptionsTask:
         return found
 
     def scores(self, found: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """`scores` by words; where captions are written without blanks, by characters."""
-        if not getattr(self.data.side.tokenizer, "spaceless", False):
-            return scores(found, references)
-
-        def parted(text: str) -> str:
-            return " ".join(text.replace(" ", ""))
-
-        return scores([parted(text) for text in found], [[parted(text) for text in some] for some in references])
+        return score_captions(found, references, getattr(self.data.side.tokenizer, "spaceless", False))
 
     def gaze(self, model: Any, split: str, count: int = 200) -> dict[str, float] | None:
         """How much of the attention lies on a thing's box while the reference's words name it; None without boxes.
@@ -270,7 +299,7 @@ class CaptionsTask:
                 weights = looks(model, one, part.tokens_of(caption).tolist(), self.data.side.begin).get("mean")
                 if weights is None:
                     return None
-                covers = np.stack([cover(box, one.shape, self.data.pixels) for box in part.boxes[row]])  # M S
+                covers = np.stack([box_coverage(box, one.shape, self.data.pixels) for box in part.boxes[row]])  # M S
                 on = weights[:-1].double().numpy() @ covers.T  # T M
                 share = covers.mean(axis=1)
                 for step, thing in enumerate(part.named_of(caption).tolist()):
@@ -282,17 +311,10 @@ class CaptionsTask:
                         sums["best"] += covers[thing].max()
         return {name: float(value) / words for name, value in sums.items()} | {"words": words}
 
-    # Without learning
-
     def baselines(self, split: str) -> dict[str, float]:
-        """Nats per token of uniform guessing, and of the frequencies of the training words (add-one smoothed)."""
-        side, train, part = self.data.side, self.part("train"), self.part(split)
-        counts = np.bincount(train.tokens, minlength=side.size) + 1.0
-        counts[side.end] += len(train.offsets) - 1
-        nats = -np.log(counts / counts.sum())
-        captions = len(part.offsets) - 1
-        total = nats[part.tokens].sum() + nats[side.end] * captions
-        return {"uniform": math.log(side.size), "unigram": float(total / (len(part.tokens) + captions))}
+        train, part = self.part("train"), self.part(split)
+        counts = [len(each.offsets) - 1 for each in (train, part)]
+        return guess_baselines(self.data.side, train.tokens, counts[0], part.tokens, counts[1])
 
     def constant(self, split: str) -> dict[str, Any]:
         """The figures of one caption for all pictures: the common training caption that is best on training."""
@@ -300,67 +322,91 @@ class CaptionsTask:
         common = Counter(caption for some in train.captions for caption in some)
         ranked = sorted(common, key=lambda caption: (-common[caption], caption))[:CANDIDATES]
         judges = train.captions[:JUDGES]
-        judge = _metric(4, judges)
+        judge = bleu_metric(4, judges)
         best = max(ranked, key=lambda caption: judge.corpus_score([caption] * len(judges), None).score)
         return self.scores([best] * len(part), part.captions) | {"caption": best}
 
+    def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
+        """BLEU of captions by beam search, beside those of other pictures and of one caption for all; and the loss."""
+        found = self.described(model, split, search_settings(self.config, **options.get("search", {})))
+        part = self.part(split)
+        scenic = part.boxes is not None
+        name = "exact" if scenic else "bleu"
+        how = "one of the true captions" if scenic else f"lowercased, tokenised, {found['signature']}"
+        most = max(map(len, part.captions))
+        rule = f"{how}, {found['search']}, {found['images']:,} pictures, up to {most} references each"
+        return {
+            "metric": {"name": name, "value": found[name], "rule": rule},
+            "described": found,
+            "constant": self.constant(split),
+            "forced": self.forced(model, split),
+            "forced_shuffled": self.forced(model, split, shift=len(part) // 2),
+            "gaze": self.gaze(model, split),
+            "baselines": self.baselines(split),
+        }
 
-def write(model: Any, memory: Memory, kept: Any, search: Search) -> list[list[Hypothesis]]:
-    """The n-best captions of each picture; `kept` is anything with the `side` of captions."""
-    side = kept.side
-    banned = [side.pad, side.begin, *([] if side.unknown is None else [side.unknown])]  # no word is no caption
-    return beam.search(model, memory, begin=side.begin, end=side.end, config=search, banned=banned)
+    @classmethod
+    def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        described, constant = found["described"], found["constant"]
+        columns = ("captions", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "exact", "nats/token")
+
+        def row(name: str, scores: dict[str, Any], nats: str) -> list[str]:
+            bleus = [f"{scores[f'bleu{order}']:.2f}" for order in ORDERS]
+            return [name, *bleus, f"{100 * scores['exact']:.1f} %", nats]
+
+        rows = [
+            row("of this picture", described, f"{found['forced']['nats_per_token']:.4f}"),
+            row("of another picture", described["shuffled"], f"{found['forced_shuffled']['nats_per_token']:.4f}"),
+            row("one for all", constant, f"{found['baselines']['unigram']:.4f}"),
+        ]
+        below = [
+            f"{found['metric']['name']}: {found['metric']['rule']}",
+            f"one for all: {constant['caption']!r}; its nats/token are those of the words' frequencies",
+            f"{100 * described['distinct']:.1f} % of the captions are distinct; "
+            f"{described['images'] / described['seconds']:,.0f} pictures/s",
+        ]
+        if "exact_by" in described:
+            shares = "  ".join(
+                f"{name} {100 * entry['exact']:.1f} % of {entry['images']:,}"
+                for name, entry in described["exact_by"].items()
+            )
+            below.append(f"exact by combination of colour and shape: {shares}")
+        if gaze := found["gaze"]:
+            below.append(
+                f"attention on the box of the thing that is named {100 * gaze['named']:.1f} %, of the other "
+                f"{100 * gaze['other']:.1f} %; spread evenly {100 * gaze['even']:.1f} %, at best for this grid "
+                f"{100 * gaze['best']:.1f} %"
+            )
+        return columns, rows, below
+
+    @classmethod
+    def headline(cls, found: dict[str, Any]) -> str:
+        return (
+            f"validation {found['nats_per_token']:.4f} nats/token; greedy captions of {found['images']:,} pictures: "
+            f"BLEU-4 {found['bleu']:.2f}, exact {100 * found['exact']:.1f} %"
+        )
+
+    # Inspection and races
+
+    @classmethod
+    def probe(cls, run: LoadedRun[Captioned, Kept], request: Request) -> Probe:
+        return probe.probe(run, request)
+
+    def sample(self, run: LoadedRun[Captioned, Kept]) -> list[dict[str, Any]]:
+        """The first pictures of validation by number, each with a reference and the model's own caption."""
+        side, references = run.artifacts.side, self.part("valid").captions
+        lists = self.hypotheses(run.model, "valid", greedy_settings(self.config), SAMPLES)
+        texts = [side.decode_prepared(found[0].tokens) for found in lists]
+        return [
+            {"source": f"picture {i + 1}", "reference": references[i][0], "output": text}
+            | {"right": text in references[i]}
+            for i, text in enumerate(texts)
+        ]
+
+    def declared_cost(self, run: LoadedRun[Captioned, Kept], length: int) -> tuple[float, float]:
+        """Of a caption of that length, its picture already read."""
+        own = run.model.cost(1, length, run.model.eye.cells())
+        return own.flops, own.state_bytes
 
 
-def numbers(images: Tensor, model: Any) -> Tensor:
-    """B P P 3 from 0 to 255 → B 3 P P from 0 to 1, as precise as the model."""
-    return images.permute(0, 3, 1, 2).to(model.like().dtype) / 255
-
-
-def views(draw: np.random.Generator, count: int, flip: bool, crop: float) -> np.ndarray:
-    """N 2 3: for each picture a random part of it, at least 1 − crop of each side, and whether it is mirrored."""
-    size = 1 - crop * draw.random((count, 2))
-    shift = (1 - size) * draw.uniform(-1, 1, size=(count, 2))
-    mirror = np.where(draw.random(count) < 0.5, -1.0, 1.0) if flip else np.ones(count)
-    found = np.zeros((count, 2, 3), np.float32)
-    found[:, 0, 0], found[:, 1, 1], found[:, :, 2] = mirror * size[:, 0], size[:, 1], shift
-    return found
-
-
-def look_at(images: Tensor, view: Tensor) -> Tensor:
-    """The part of each picture that `view` says, as large as the whole."""
-    grid = affine_grid(view.to(images.dtype), list(images.shape), align_corners=False)
-    return grid_sample(images, grid, padding_mode="border", align_corners=False)
-
-
-def cover(box: Sequence[int] | np.ndarray, shape: tuple[int, ...], pixels: int) -> np.ndarray:
-    """rows·columns: the share of each cell of a grid over the picture that lies inside a box."""
-    left, top, right, bottom = (float(edge) for edge in box)
-
-    def along(low: float, high: float, cells: int) -> np.ndarray:
-        edges = np.linspace(0, pixels, cells + 1)
-        inside = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low)
-        return np.clip(inside, 0, None) * cells / pixels
-
-    rows, columns = shape
-    return np.outer(along(top, bottom, rows), along(left, right, columns)).ravel()
-
-
-def scores(found: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Corpus BLEU-1 to 4 against all references, as papers on captions compute it, and the share that is exact."""
-    each: dict[str, Any] = {}
-    for order in ORDERS:
-        metric = _metric(order, references)
-        each[f"bleu{order}"] = metric.corpus_score(list(found), None).score
-        each["signature"] = str(metric.get_signature())
-    exact = sum(text in some for text, some in zip(found, references, strict=True)) / len(found)
-    return each | {"bleu": each["bleu4"], "exact": exact}
-
-
-def _metric(order: int, references: Sequence[Sequence[str]]) -> Any:
-    """sacreBLEU's BLEU up to n-grams of this order; captions are tokenised and in small letters already."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    most = max(map(len, references))
-    streams = [[some[i] if i < len(some) else None for some in references] for i in range(most)]
-    return BLEU(tokenize="none", force=True, max_ngram_order=order, smooth_method="none", references=streams)  # type: ignore[arg-type]
+TASKS = (CaptionsTask,)

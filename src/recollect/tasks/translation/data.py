@@ -12,21 +12,19 @@ Nothing of this holds more than a few thousand lines at a time.
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
-from ...data import known, shards, tokenizers
+from ...data import TOKENIZERS, known, shards, tokenizers
 from ...data.files import DataError, StrPath
 from ...data.fingerprints import folder_name, sha256_of
 from ...data.moses import Preparation
 from ...data.sentences import Side, sides_to_json
-from . import numbers
 from .cache import recall
 from .pairs import Pairs
 from .plan import SIDES, Work
+from .settings import COUNT, HIGHEST, LONGEST, SHARE
 from .sources import Chained, Given, Numbers, find
 from .tokens import make
 
-LONGEST = 250  # tokens of a sentence that is trained on
 CHAIN_ROUNDS = 4  # so that joined training texts are about as many as the sentences were
-SHARE = 0.05  # of the source sentences, for validation, and as much for the test
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +58,8 @@ def load(
     longest: int = LONGEST,
     share: float = SHARE,
     chain: int | None = None,
-    count: int = numbers.COUNT,
-    highest: int = numbers.HIGHEST,
+    count: int = COUNT,
+    highest: int = HIGHEST,
     seed: int = 0,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
@@ -75,14 +73,14 @@ def load(
     in the same way. Beside a prefix `train` they are found by themselves (val, valid or dev; test…). A part that is
     not there is made of `share` of the source sentences. `pair` turned round turns the translation round.
 
-    `tokenizer` is one of `tokenize.CHOICES`, of `vocab` tokens, for each side, or with `joint` for both together.
+    `tokenizer` is one of `data.TOKENIZERS`, of `vocab` tokens, for each side, or with `joint` for both together.
     Training leaves out pairs with more than `longest` tokens on a side. `existing` are the sides that a run already
-    has, used as they are. `chain` joins sentences to texts of up to so many words (`pair_sources.Chained`), to see
+    has, used as they are. `chain` joins sentences to texts of up to so many words (`sources.Chained`), to see
     what length does.
     """
     if longest < 1:
         raise DataError(f"expected sentences of at least 1 token, found longest={longest}")
-    if existing is None and tokenizer not in tokenizers.CHOICES:
+    if existing is None and tokenizer not in TOKENIZERS:
         tokenizers.train(tokenizer, [])  # refuses it, before anything is read
     if pair is None and existing is not None and existing[0].preparation.language != SIDES[0]:
         pair = f"{existing[0].preparation.language}-{existing[1].preparation.language}"

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...data.files import DataError
+from .settings import COUNT, HIGHEST
 
-HIGHEST = 999_999
-COUNT = 20_000
 BROKEN = ("am",)  # num2words 0.5.14 fails on some of its numbers and never returns on others
 _GAP = re.compile(r"[\s\-]+")
 _SPACELESS = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")  # Thai and Lao, kana, Han

@@ -13,6 +13,7 @@ from ...data import known
 from ...data.files import DataError, StrPath, chunks, files
 from ...data.moses import CODE
 from . import numbers
+from .settings import COUNT, HIGHEST
 
 Given = Sequence[StrPath] | StrPath
 
@@ -100,8 +101,8 @@ class Numbers:
     """Numbers in words."""
 
     languages: tuple[str, str] = ("en", "fr")
-    count: int = numbers.COUNT
-    highest: int = numbers.HIGHEST
+    count: int = COUNT
+    highest: int = HIGHEST
     seed: int = 0
     paths: tuple[Path, ...] = ()
 

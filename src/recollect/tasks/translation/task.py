@@ -6,69 +6,43 @@ read what it wrote itself. Both are measured, and their distance.
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from glob import escape
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
 from ...core import state as states
-from ...core.contract import ContractError, Memory, check_settings
-from ...core.task import Loss
-from ...data.files import DataError
+from ...core.contract import Memory
+from ...core.inspection import Probe, Request
+from ...core.task import LoadedRun, Loss, RunConfig, artifact_path
+from ...data.files import DataError, absolute_name
+from ...data.known import KNOWN
+from ...data.sentences import Side, load_sides, save_sides
 from ...decode.beam import Config as Search
 from ...decode.translate import hypotheses, pad
-from . import bleu
+from ...models import seq2seq
+from ..decoding import (
+    SAMPLES,
+    DecodingTask,
+    greedy_settings,
+    guess_baselines,
+    logits_of,
+    search_settings,
+    token_losses,
+)
+from . import bleu, data, probe
 from .data import Parallel
 from .pairs import Pairs, batches_by_tokens, batches_from
 from .plan import SPLITS
+from .settings import Config, DataConfig
 
 POSITIONS = 40  # of the target, that losses are told apart by
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """`batch` counts tokens, padding too. `grain` pads both sides to the next multiple of it: fewer shapes of batches,
-    as CUDA graphs want them. `sampling` is the share of inputs that are the model's own guesses. `consistency` above 0
-    reads each batch twice, under two draws of dropout, and weighs how far the two predictions stand apart: the mean of
-    the KL divergences both ways (R-Drop, Liang 2021, whose α is twice this).
-
-    `choose` says what picks the best checkpoint: the loss on references (`nats`), or `bleu` of greedy translations
-    of the first `eval_sentences`. `beam` and what follows are for measuring.
-    """
-
-    batch: int = 4096
-    grain: int = 1
-    smoothing: float = 0.1
-    sampling: float = 0.0
-    consistency: float = 0.0
-    choose: Literal["nats", "bleu"] = "nats"
-    eval_sentences: int | None = None
-    beam: int = 5
-    length_penalty: float = 0.6
-    coverage: float = 0.0
-    ratio: float = 2.0
-    extra: int = 20
-
-    def __post_init__(self) -> None:
-        check_settings(self, least={"extra": 0})
-        for name in ("smoothing", "sampling"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ContractError(f"translation: expected {name} in [0, 1), found {getattr(self, name)}")
-        if not 0 <= self.consistency < math.inf:
-            raise ContractError(f"translation: expected consistency of at least 0, found {self.consistency}")
-        self.search()
-
-    def search(self, **changes: Any) -> Search:
-        """The settings of beam search."""
-        given = {name: getattr(self, name) for name in ("beam", "length_penalty", "coverage", "ratio", "extra")}
-        return Search(**given | changes)
-
-    def greedy(self) -> Search:
-        return self.search(beam=1, length_penalty=0.0, coverage=0.0)
+Sides = tuple[Side, Side]
 
 
 class Batch(NamedTuple):
@@ -80,25 +54,96 @@ class Batch(NamedTuple):
     number: int
 
 
-class TranslationTask:
+class TranslationTask(DecodingTask[Parallel, Sides]):
     """Pairs of sentences to translate."""
 
     name = "translation"
-    repeats = True
-    in_nats = True
+    data_config = DataConfig
+    task_config = Config
+    model_config = seq2seq.Config
+    usual: ClassVar[Mapping[str, str]] = {
+        "lr": "2e-3",
+        "weight_decay": "0.01",
+        "steps": "600",
+        "batch": "2048",
+        "width": "128",
+    }
+    request_options: ClassVar[Sequence[str]] = ("text",)
 
     def __init__(self, config: Config, data: Parallel, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        self.config, self.data, self.seed = config, data, seed
-        self.device = torch.device(device)
+        super().__init__(config, data, device, seed)
         self.metric = "nats_per_token" if config.choose == "nats" else "minus_bleu"
+
+    # Data and models
+
+    @classmethod
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Sides | None = None) -> Parallel:
+        settings = asdict(config)
+        places = {name: list(settings.pop(name)) or None for name in ("data", "valid", "test")}
+        settings["share"] = settings.pop("held_out")  # a model's `share` says which tables are one
+        return data.load(places.pop("data"), **places, **settings, data_dir=data_dir, existing=artifacts)
+
+    @classmethod
+    def artifacts_of(cls, data: Parallel) -> Sides:
+        return data.source, data.target
+
+    @classmethod
+    def save_artifacts(cls, artifacts: Sides, folder: Path) -> None:
+        save_sides(folder / "tokenizer.json", *artifacts)
+
+    @classmethod
+    def load_artifacts(cls, folder: Path) -> Sides:
+        return load_sides(artifact_path(folder, "tokenizer.json"))
+
+    @classmethod
+    def describe_data(cls, data: Parallel) -> dict[str, Any]:
+        counts = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test) if data.test else 0}
+        sizes = {"source": data.source.size, "target": data.target.size}
+        about = {"name": data.name, "fingerprint": data.fingerprint, "pair": pair_of(data)}
+        return about | counts | sizes | {"notes": data.notes}
+
+    @classmethod
+    def summarize_data(cls, data: Parallel) -> str:
+        return (
+            f"{len(data.train):,} pairs of {data.name}, {data.source_language} to {data.target_language}, "
+            f"vocabularies {data.source.size:,} and {data.target.size:,}"
+        )
+
+    @classmethod
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Sides) -> DataConfig:
+        """All of the other pairs are the part that is measured."""
+        return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data))
+
+    @classmethod
+    def model_sizes(cls, artifacts: Sides) -> dict[str, int]:
+        source, target = artifacts
+        return {"source": source.size, "target": target.size}
+
+    @classmethod
+    def resolve(cls, run: RunConfig, data: Parallel, params: int | None) -> RunConfig:
+        model = cls.resolve_model(run.model, cls.artifacts_of(data), params)
+        full = {place: tuple(map(absolute_place, getattr(run.data, place))) for place in ("data", "valid", "test")}
+        return replace(run, data=replace(run.data, pair=pair_of(data), **full), model=model)
+
+    @classmethod
+    def law_example(cls, model: Any, artifacts: Sides) -> tuple[nn.Module, Tensor, Memory | None]:
+        source, target = artifacts
+        draw = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            memory = model.encode(torch.randint(source.size, (3, 7), generator=draw), torch.tensor([7, 3, 5]))
+        return model, torch.randint(target.size, (3, 12), generator=draw), memory
+
+    @classmethod
+    def state_bytes(cls, model: Any, run: RunConfig) -> int:
+        return model.cost(1, 20, 20).state_bytes
+
+    # Training
 
     def pairs(self, split: str) -> Pairs:
         found = getattr(self.data, split) if split in SPLITS else None
         if found is None:
             raise DataError(f"{self.data.name}: expected a {split} part, found none")
         return found
-
-    # Training
 
     def batches(self, split: str, seed: int, start: int = 0) -> Iterator[Batch]:
         pairs = self.pairs(split)
@@ -122,9 +167,9 @@ class TranslationTask:
         memory = model.encode(batch.source, batch.lengths)
         if self.config.sampling and model.training:
             batch = batch._replace(x=self.guessed(model, batch, memory))
-        logits = self.logits(model, batch, memory)
+        logits = logits_of(model, batch.x, memory)
         real = batch.y != self.data.target.pad
-        loss = self.losses(logits, batch.y, self.config.smoothing).sum() / real.sum()
+        loss = token_losses(logits, batch.y, self.data.target.pad, self.config.smoothing).sum() / real.sum()
         if twice:
             loss = loss + self.config.consistency * self.distance(logits, real)
         return Loss(loss, tokens)
@@ -143,22 +188,6 @@ class TranslationTask:
         swapped = torch.rand(batch.x.shape, device=batch.x.device) < self.config.sampling
         return torch.where(swapped & (batch.x != self.data.target.pad), own, batch.x)
 
-    def logits(self, model: Any, batch: Batch, memory: Memory) -> Tensor:
-        """B T V, of at least single precision."""
-        logits, _ = model(batch.x, memory=memory)
-        return logits.float() if logits.dtype.itemsize < 4 else logits
-
-    def losses(self, logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
-        """−log p of each token of the target in nats, B T; 0 in the padding."""
-        found = cross_entropy(
-            logits.flatten(0, 1),
-            y.flatten(),
-            ignore_index=self.data.target.pad,
-            reduction="none",
-            label_smoothing=smoothing,
-        )
-        return found.view_as(y)
-
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return (*batch.x.shape, batch.source.shape[1])
 
@@ -174,7 +203,7 @@ class TranslationTask:
         found = self.forced(model, split)
         if self.config.choose == "bleu":
             count = self.config.eval_sentences
-            scored = self.translated(model, split, self.config.greedy(), count)
+            scored = self.translated(model, split, greedy_settings(self.config), count)
             found |= {"bleu": scored["bleu"], "minus_bleu": -scored["bleu"]}
         return found
 
@@ -186,8 +215,8 @@ class TranslationTask:
         sums, counts = torch.zeros(POSITIONS, dtype=torch.float64), torch.zeros(POSITIONS, dtype=torch.float64)
         for rows in batches_by_tokens(pairs, self.config.batch):
             batch = self.batch(pairs, rows)
-            logits = self.logits(model, batch, model.encode(batch.source, batch.lengths))
-            losses = self.losses(logits, batch.y).double().cpu()
+            logits = logits_of(model, batch.x, model.encode(batch.source, batch.lengths))
+            losses = token_losses(logits, batch.y, target.pad).double().cpu()
             real = (batch.y != target.pad).cpu()
             total, count = total + float(losses.sum()), count + batch.tokens
             near = min(POSITIONS, losses.shape[1])
@@ -258,21 +287,99 @@ class TranslationTask:
                 logits, state = model(x, state)
                 x = logits[:, -1:].argmax(dim=-1)
             for name, given in (("forced", batch.x), ("free", torch.cat(own, dim=1))):
-                logits = self.logits(model, batch._replace(x=given), memory)
-                totals[name] += float(self.losses(logits, batch.y).sum())
+                losses = token_losses(logits_of(model, given, memory), batch.y, self.data.target.pad)
+                totals[name] += float(losses.sum())
             tokens += batch.tokens
         return {name: total / tokens for name, total in totals.items()}
 
     def baselines(self, split: str) -> dict[str, float]:
-        """Uniform guessing, and the frequencies of the target's training tokens (add-one smoothed)."""
-        target = self.data.target
-        train = self.pairs("train")
-        counts = np.bincount(np.asarray(train.target), minlength=target.size) + 1.0
-        counts[target.end] += len(train)
-        nats = -np.log(counts / counts.sum())
-        pairs = self.pairs(split)
-        total = nats[np.asarray(pairs.target)].sum() + nats[target.end] * len(pairs)
-        return {"uniform": math.log(target.size), "unigram": float(total / (len(pairs.target) + len(pairs)))}
+        train, pairs = self.pairs("train"), self.pairs(split)
+        return guess_baselines(self.data.target, train.target, len(train), pairs.target, len(pairs))
+
+    def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
+        """BLEU by beam search, the loss on references, and how far the model's own text leads it away."""
+        search = search_settings(self.config, **options.get("search", {}))
+        forced = self.forced(model, split)
+        found = self.translated(model, split, search)
+        how = "tokenised and lowercased" if self.data.target.preparation.moses else "lowercased"
+        rule = f"{how}, {found['search']}, {found['sentences']:,} sentences; {found['bleu_signature']}"
+        return {
+            "metric": {"name": "bleu", "value": found["bleu"], "rule": rule},
+            "translated": found,
+            "forced": forced,
+            "exposure": self.free_running(model, split),
+            "baselines": self.baselines(split),
+        }
+
+    @classmethod
+    def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        scores, forced = found["translated"], found["forced"]
+        columns = ("BLEU", "cased BLEU", "chrF", "exact", "perplexity", "nats/token", "sentences", "sentences/s")
+        row = [
+            f"{scores['bleu']:.2f}",
+            f"{scores['cased_bleu']:.2f}",
+            f"{scores['chrf']:.2f}",
+            f"{100 * scores['exact']:.1f} %",
+            f"{forced['perplexity']:.3f}",
+            f"{forced['nats_per_token']:.4f}",
+            f"{scores['sentences']:,}",
+            f"{scores['sentences'] / scores['seconds']:,.0f}",
+        ]
+        lengths = "  ".join(
+            f"{entry['above'] + 1}–{entry['upto'] or '…'}: {entry['bleu']:.1f} ({entry['sentences']})"
+            for entry in scores["by_length"]
+        )
+        gap = found["exposure"]
+        guesses = "  ".join(f"{name} {value:.4f}" for name, value in found["baselines"].items())
+        below = [
+            f"BLEU: {found['metric']['rule']}",
+            f"cased BLEU: {scores['cased_signature']}   chrF: {scores['chrf_signature']}",
+            f"BLEU by words of the source: {lengths}",
+            f"nats/token having read the reference {gap['forced']:.4f}, having read its own text {gap['free']:.4f}",
+            f"without learning, nats/token: {guesses}",
+        ]
+        return columns, [row], below
+
+    @classmethod
+    def headline(cls, found: dict[str, Any]) -> str:
+        scored = f", BLEU {found['bleu']:.2f} (greedy)" if "bleu" in found else ""
+        return f"validation {found['nats_per_token']:.4f} nats/token, perplexity {found['perplexity']:.3f}{scored}"
+
+    # Inspection and races
+
+    @classmethod
+    def probe(cls, run: LoadedRun[Parallel, Sides], request: Request) -> Probe:
+        return probe.probe(run, request)
+
+    def sample(self, run: LoadedRun[Parallel, Sides]) -> list[dict[str, str]]:
+        """The first pairs of validation, each with the model's own translation."""
+        source, target = run.artifacts
+        pairs = self.pairs("valid")
+        some = range(min(SAMPLES, len(pairs)))
+        rows = [pairs.source_of(i) for i in some]
+        lists = hypotheses(run.model, source, target, rows, greedy_settings(self.config))
+        sources, references = pairs.texts("source"), pairs.texts("target")
+        return [
+            {"source": sources[i], "reference": references[i], "output": target.decode(found[0].tokens)}
+            for i, found in zip(some, lists, strict=True)
+        ]
+
+    def declared_cost(self, run: LoadedRun[Parallel, Sides], length: int) -> tuple[float, float]:
+        """Of a source and a translation of the same length."""
+        own = run.model.cost(1, length, length)
+        return own.flops + run.model.encoder_flops(1, length), own.state_bytes
+
+
+def pair_of(data: Parallel) -> str:
+    """The languages, such as en-de."""
+    return f"{data.source_language}-{data.target_language}"
+
+
+def absolute_place(name: str) -> str:
+    """A file, folder or prefix of files by its full name, so that a run can be resumed from another folder."""
+    path = Path(name)
+    is_prefix = name not in KNOWN and any(path.parent.glob(f"{escape(path.name)}.*"))
+    return str(path.absolute()) if is_prefix else absolute_name(name, KNOWN)
 
 
 def share_by(keys: list[int], right: list[bool]) -> dict[str, float]:
@@ -281,3 +388,6 @@ def share_by(keys: list[int], right: list[bool]) -> dict[str, float]:
     for key, good in zip(keys, right, strict=True):
         found.setdefault(key, []).append(good)
     return {str(key): sum(found[key]) / len(found[key]) for key in sorted(found)}
+
+
+TASKS = (TranslationTask,)

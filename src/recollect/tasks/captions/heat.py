@@ -1,0 +1,21 @@
+"""How captions are raced."""
+
+from ...core.heat import Heat, Metric
+from ...models.seq2seq import MODELS
+from ..decoding import BLEU, NATS
+
+HEATS = (
+    Heat(
+        name="captions",
+        task="captions",
+        title="Captions: say what a picture shows",
+        question="One picture, one sentence. Whoever may look again while writing names the right thing.",
+        metric=Metric(name="exact", place=("described", "exact"), label="share exact", better="higher", unit="share"),
+        elsewhere=BLEU,
+        validation=NATS,
+        models=MODELS,
+        params=250_000,  # the CNN alone, which is the same for all, takes 160,000
+        steps=300,
+        settings={"batch": "32", "beam": "1", "eval_images": "100", "count": "2000"},
+    ),
+)

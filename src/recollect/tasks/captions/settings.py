@@ -1,0 +1,64 @@
+"""The settings of captions."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from ...core.settings import ContractError, check_settings, option
+
+SHARE = 0.1  # of the pictures, for validation, and as much for the test
+LONGEST = 40  # words of a caption that is trained on
+COUNT = 12_000  # rendered scenes to train on
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the pictures are (none: rendered scenes), and how they are read; see `data.load`.
+
+    `held_out` is the share of a folder's pictures for validation, and as much for the test.
+    """
+
+    data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
+    pixels: int | None = None
+    least: int | None = None
+    longest: int = LONGEST
+    held_out: float = SHARE
+    count: int = COUNT
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if not isinstance(self.data, tuple) or not all(isinstance(part, str) for part in self.data):
+            raise ContractError(f"data: expected data to be names of folders, found {self.data!r}")
+        if self.pixels is not None and not 16 <= self.pixels <= 1024:
+            raise ContractError(f"data: expected pixels from 16 to 1024, found {self.pixels}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """`batch` counts pictures. `flip` mirrors half of them; `crop` is the largest share of a side that is cut off.
+
+    None leaves both to the data: pictures are mirrored and cut a little, scenes, where left is a word, are not. `grain`
+    rounds lengths up, so that few shapes of batches occur (for graph=true). `choose` says what picks the best
+    checkpoint: the loss on references, or BLEU-4 or exact matches of greedy captions of the first `eval_images`.
+    `beam` and what follows are for measuring; a caption has at most `extra` words, whatever the size of its picture.
+    """
+
+    batch: int = option(64, "Rows of a batch.")
+    smoothing: float = 0.0
+    flip: bool | None = None
+    crop: float | None = None
+    grain: int = 1
+    choose: Literal["nats", "bleu", "exact"] = "nats"
+    eval_images: int = 500
+    beam: int = 3
+    length_penalty: float = 0.6
+    extra: int = 30
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for name in ("smoothing", "crop"):
+            if not 0 <= (getattr(self, name) or 0) < 1:
+                raise ContractError(f"captions: expected {name} in [0, 1), found {getattr(self, name)}")
+        if not 0 <= self.length_penalty < math.inf:
+            raise ContractError(f"beam: expected length_penalty of at least 0, found {self.length_penalty}")

@@ -1,0 +1,182 @@
+"""What tasks share in which a decoder writes tokens over an encoder's memory: models, losses, search and inspection."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ..core.contract import ContractError, Memory
+from ..core.heat import Metric
+from ..core.inspection import Probe, Request, spread
+from ..core.task import BUILD_ERRORS, A, D, LoadedRun, LoadRun, Task, build_error
+from ..data.sentences import Side
+from ..decode.beam import Config as Search
+from ..models import seq2seq
+
+SAMPLES = 4  # texts that the page of a race shows
+NATS = Metric(name="nats_per_token", place=("metric", "value"), label="nats per token")
+BLEU = Metric(name="bleu", place=("metric", "value"), label="BLEU", better="higher")
+
+
+class DecodingTask(Task[D, A]):
+    """A task for the decoders of sequence to sequence, over any encoder."""
+
+    models = seq2seq.MODELS
+    default = "attend"
+    in_nats = True
+    model_config: ClassVar[type[Any]]  # a ReaderConfig, with the encoder's settings
+
+    @classmethod
+    @abstractmethod
+    def model_sizes(cls, artifacts: A) -> dict[str, int]:
+        """The settings of the model that its data decide, such as the size of the vocabulary."""
+
+    @classmethod
+    def model_settings(cls, model: str) -> dict[str, Any]:
+        return {"model": cls.model_config}
+
+    @classmethod
+    def unused_settings(cls, model: str) -> Sequence[str]:
+        return () if model in seq2seq.RECURRENT else ("cell",)
+
+    @classmethod
+    def resolve_model(cls, settings: dict[str, Any], artifacts: A, params: int | None) -> dict[str, Any]:
+        """The model's settings in full, without those that the data decide."""
+        settings, sizes = dict(settings), cls.model_sizes(artifacts)
+        name = settings.pop("name")
+        config = cls.model_config(**sizes, model=name, **settings).resolved()
+        if params is not None:
+            config = config.sized(params)
+        own = {key: value for key, value in asdict(config).items() if key not in (*sizes, "model")}
+        return {"name": name} | own
+
+    @classmethod
+    def build_model(cls, settings: dict[str, Any], artifacts: A, load_run: LoadRun) -> nn.Module:
+        settings = dict(settings)
+        name = settings.pop("name", None)
+        if name not in cls.models:
+            raise ContractError(f"model: expected one of {', '.join(cls.models)}, found {name!r}")
+        try:
+            return cls.model_config(**cls.model_sizes(artifacts), model=name, **settings).build()
+        except BUILD_ERRORS as error:
+            raise build_error(name, error) from error
+
+    @classmethod
+    def layer_of(cls, model: str) -> str:
+        return seq2seq.DECODER_LAYERS[model]
+
+
+# Losses
+
+
+def logits_of(model: Any, x: Tensor, memory: Memory) -> Tensor:
+    """Logits of each next token, B T V, of at least single precision."""
+    logits, _ = model(x, memory=memory)
+    return logits.float() if logits.dtype.itemsize < 4 else logits
+
+
+def token_losses(logits: Tensor, y: Tensor, padding: int, smoothing: float = 0.0) -> Tensor:
+    """−log p of each token in nats, B T; 0 in the padding."""
+    found = cross_entropy(
+        logits.flatten(0, 1), y.flatten(), ignore_index=padding, reduction="none", label_smoothing=smoothing
+    )
+    return found.view_as(y)
+
+
+def guess_baselines(
+    side: Side, train: np.ndarray, train_rows: int, measured: np.ndarray, measured_rows: int
+) -> dict[str, float]:
+    """Nats per token of uniform guessing, and of the frequencies of the training tokens (add-one smoothed).
+
+    Every row has an end, which is none of its tokens.
+    """
+    counts = np.bincount(np.asarray(train), minlength=side.size) + 1.0
+    counts[side.end] += train_rows
+    nats = -np.log(counts / counts.sum())
+    total = nats[np.asarray(measured)].sum() + nats[side.end] * measured_rows
+    return {"uniform": math.log(side.size), "unigram": float(total / (len(measured) + measured_rows))}
+
+
+# Search
+
+
+def search_settings(config: Any, **changes: Any) -> Search:
+    """The beam search that a task's settings ask for; what the task has no setting for is 0."""
+    names = ("beam", "length_penalty", "coverage", "ratio", "extra")
+    settings: dict[str, Any] = {name: getattr(config, name, 0.0) for name in names}
+    return Search(**settings | changes)
+
+
+def greedy_settings(config: Any) -> Search:
+    return search_settings(config, beam=1, length_penalty=0.0, coverage=0.0)
+
+
+# Inspection
+
+
+def select_rows(lengths: np.ndarray, request: Request) -> np.ndarray:
+    """Rows of at least the steps asked for (by default the median length), evenly spread."""
+    steps = min(request.steps or int(np.median(lengths)), int(lengths.max()))
+    long = np.flatnonzero(lengths >= steps)
+    return long[spread(len(long), request.rows or 1)]
+
+
+def probe_decoder(
+    run: LoadedRun[Any, Any],
+    side: Any,
+    written: Sequence[np.ndarray],
+    source: tuple[Tensor, ...],
+    source_names: Sequence[str],
+    about: str,
+) -> Probe:
+    """What a decoder reads (begin, y₁, y₂, …) and should write (y₁, y₂, …, end), cut to the shortest row."""
+    steps = min(len(row) + 1 for row in written)
+    x = torch.from_numpy(np.stack([np.insert(row, 0, side.begin)[:steps] for row in written]).astype(np.int64))
+    y = torch.from_numpy(np.stack([np.append(row, side.end)[:steps] for row in written]).astype(np.int64))
+    return Probe(
+        model=run.model,
+        x=x.to(run.device),
+        y=y.to(run.device),
+        places=range(steps),
+        inputs=side.pieces(x[0].tolist()),
+        outputs=side.pieces(y[0].tolist()),
+        source=source,
+        source_names=source_names,
+        encode=side.encode,
+        stepper=run.model,
+        steps=x.to(run.device),
+        data=f"{about}, the first {steps} tokens written",
+    )
+
+
+def select_heads(found: dict[str, Tensor], layer: int | None, head: int | None) -> tuple[Tensor, str]:
+    """The mean of the attention weights of the heads asked for (from 1; None: all), and a title for it."""
+    every = [name for name in found if name != "mean"]
+    names = [name for name in every if _matches(name, "layer", layer) and _matches(name, "head", head)]
+    if not names:
+        asked = ", ".join(f"{name} {value}" for name, value in (("layer", layer), ("head", head)) if value is not None)
+        raise ContractError(f"alignment: expected one of {', '.join(every)}, found {asked}; see --layer and --head")
+    weights = torch.stack([found[name] for name in names]).mean(dim=0)
+    if len(names) > 1:
+        return weights, f"attention, mean of {len(names)} heads"
+    return weights, "attention" if len(every) == 1 else f"attention, {names[0]}"
+
+
+def _matches(name: str, part: str, number: int | None) -> bool:
+    """Whether `layer 2 head 1` has that number of layer or head."""
+    words = name.split()
+    return number is None or words[words.index(part) + 1] == str(number)
+
+
+def log_likelihoods(model: Any, memory: Memory, tokens: Sequence[int], begin: int) -> Tensor:
+    """T: log p of each token that was written, given those before it."""
+    own = torch.tensor(tokens, device=memory.values.device)
+    x = torch.tensor([[begin, *tokens[:-1]]], device=own.device)
+    logits, _ = model(x, memory=memory)
+    return logits[0].log_softmax(dim=-1).gather(1, own[:, None])[:, 0]

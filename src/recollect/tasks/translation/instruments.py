@@ -1,0 +1,100 @@
+"""Which word of the source each word of a translation came from: attention where a model has it, else influence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.attribution import gradients_of, normalize_rows
+from ...core.chart import Map
+from ...core.contract import ContractError
+from ...core.inspection import Instrument, Reading
+from ...core.settings import option
+from ...core.task import LoadedRun
+from ...decode import pharaoh
+from ...decode.beam import Hypothesis
+from ...decode.translate import encode, looks
+from ..decoding import log_likelihoods, select_heads
+from .use import translate
+
+
+class Alignment(NamedTuple):
+    """Weights T S of one translation, ends included, with the names of its rows and columns."""
+
+    weights: Tensor
+    source: list[str]
+    target: list[str]
+    kind: str  # what the weights are
+    pairs: list[tuple[int, int]]  # (source word, target word), the strongest for each word of the target
+
+
+def align(
+    run: LoadedRun[Any, Any],
+    ids: np.ndarray,
+    hypothesis: Hypothesis,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+) -> Alignment:
+    """Where a translation of the source `ids` came from, by one layer or head (from 1), or the mean of all."""
+    source, target = run.artifacts
+    row, written = np.append(ids, source.end), [*hypothesis.tokens, target.end]
+    memory = encode(run.model, source, [ids])
+    found = looks(run.model, memory, hypothesis.tokens, target.begin)
+    if found:
+        weights, kind = select_heads(found, layer, head)
+    elif layer is not None or head is not None:
+        raise ContractError(
+            "alignment: expected a model with attention for a layer or a head, found one without; ask for neither"
+        )
+    else:
+        tokens = torch.from_numpy(row.astype(np.int64))[None].to(memory.values.device)
+        weights = source_influence(run.model, tokens, written, target.begin)
+        kind = "influence of each source token, by gradient"
+    words = pharaoh.words(source, ids.tolist()), pharaoh.words(target, hypothesis.tokens)
+    pairs = pharaoh.pairs(weights, *words)
+    return Alignment(weights, source.pieces(row), target.pieces(written), kind, pairs)
+
+
+def source_influence(model: Any, source: Tensor, tokens: Sequence[int], begin: int) -> Tensor:
+    """T S: ‖∂ log p(token t)/∂(embedding of source place s)‖, each row divided by its sum.
+
+    source: 1 S tokens with their end; `tokens` are what was written, its end included.
+    """
+    with torch.enable_grad():
+        embedded = model.embed_source(source).detach().requires_grad_()
+        likely = log_likelihoods(model, model.read_source(embedded), tokens, begin)
+    return normalize_rows(gradients_of(likely, embedded)[:, 0].norm(dim=-1).float().cpu())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    text: str | None = option(None, "This text in place of validation.")
+    layer: int | None = option(None, "The attention of this layer.")
+    head: int | None = option(None, "Of alignment and gaze: this head.")
+
+
+def read_alignment(run: LoadedRun[Any, Any], options: Options) -> Reading:
+    """Of the given text, or the first source of validation, and the run's own translation."""
+    source, target = run.artifacts
+    text = options.text
+    if text is None:
+        text = source.decode(run.task.pairs("valid").source_of(0).tolist())
+    ids, best = translate(run, text)
+    found = align(run, ids, best, layer=options.layer, head=options.head)
+    values = found.weights.tolist()
+    chart = Map(title=found.kind, x="source", y="translation", values=values, columns=found.source, rows=found.target)
+    figures = {
+        "source": found.source,
+        "target": found.target,
+        "kind": found.kind,
+        "weights": values,
+        "pairs": [list(pair) for pair in found.pairs],
+    }
+    return Reading(summary=[f"{text} → {target.decode(best.tokens)}", found.kind], figures=figures, charts=[chart])
+
+
+INSTRUMENTS = (Instrument("alignment", Options, read_alignment),)

@@ -1,0 +1,80 @@
+"""The settings of translation."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from ...core.settings import ContractError, check_file_names, check_settings, known, option
+from ...data import TOKENIZERS
+
+LONGEST = 250  # tokens of a sentence that is trained on
+SHARE = 0.05  # of the source sentences, for validation, and as much for the test
+COUNT, HIGHEST = 20_000, 999_999  # numbers in words: how many, and up to which
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the pairs are (none: numbers in words), and how they are cut up; see `data.load`.
+
+    `columns` are those of a table that hold the source and the target, counted from 1.
+    `joint` makes one vocabulary for both languages; `lower` and `moses` prepare the text before it is tokenised.
+    `held_out` is the share of sentences for validation, and as much for the test, where the data has none.
+    """
+
+    data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
+    pair: str | None = option(None, "Of translation: the languages, such as en-de.")
+    valid: tuple[str, ...] = option((), "Validation text (default: the end of the data).")
+    test: tuple[str, ...] = ()
+    columns: tuple[int, ...] = (1, 2)
+    tokenizer: str = option("bpe", "chars, bytes, words or bpe.")
+    vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True)
+    joint: bool = False
+    lower: bool = False
+    moses: bool = False
+    longest: int = LONGEST
+    held_out: float = SHARE
+    chain: int | None = None
+    count: int = COUNT
+    highest: int = HIGHEST
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_file_names(self)
+        known("tokenizer", self.tokenizer, TOKENIZERS)
+        if len(self.columns) != 2 or not all(type(column) is int and column > 0 for column in self.columns):
+            raise ContractError(f"data: expected two columns counted from 1, such as 1,3, found {self.columns}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """`batch` counts tokens, padding too. `grain` pads both sides to the next multiple of it: fewer shapes of batches,
+    as CUDA graphs want them. `sampling` is the share of inputs that are the model's own guesses. `consistency` above 0
+    reads each batch twice, under two draws of dropout, and weighs how far the two predictions stand apart: the mean of
+    the KL divergences both ways (R-Drop, Liang 2021, whose α is twice this).
+
+    `choose` says what picks the best checkpoint: the loss on references (`nats`), or `bleu` of greedy translations
+    of the first `eval_sentences`. `beam` and what follows are for measuring.
+    """
+
+    batch: int = option(4096, "Rows of a batch.")
+    grain: int = 1
+    smoothing: float = 0.1
+    sampling: float = 0.0
+    consistency: float = 0.0
+    choose: Literal["nats", "bleu"] = "nats"
+    eval_sentences: int | None = None
+    beam: int = 5
+    length_penalty: float = 0.6
+    coverage: float = 0.0
+    ratio: float = 2.0
+    extra: int = 20
+
+    def __post_init__(self) -> None:
+        check_settings(self, least={"extra": 0})
+        for name in ("smoothing", "sampling"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ContractError(f"translation: expected {name} in [0, 1), found {getattr(self, name)}")
+        owners = {"consistency": "translation", "length_penalty": "beam", "coverage": "beam", "ratio": "beam"}
+        for name, owner in owners.items():
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ContractError(f"{owner}: expected {name} of at least 0, found {getattr(self, name)}")
