@@ -9,12 +9,23 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from recollect.race.processes import Died, Task, run_in_processes
 
 HERE = Path(__file__).resolve().parent
+
+
+class Training(NamedTuple):
+    """A job, the folder of the results, and the device."""
+
+    job: str
+    out: Path
+    device: str
 
 
 def main() -> int:
@@ -28,24 +39,21 @@ def main() -> int:
     options = parser.parse_args()
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    started, waiting, running, failed = time.monotonic(), list(options.jobs), {}, 0
-    while waiting or running:
-        late = time.monotonic() - started > options.limit
-        while waiting and len(running) < options.parallel and not late:
-            job = waiting.pop(0)
-            running[job] = start(job, out, options.device)
-        for job, process in list(running.items()):
-            if late:
-                process.terminate()  # it saves, and can be resumed
-            if process.poll() is None:
-                continue
-            del running[job]
-            failed += process.returncode != 0
-            report(job, process.returncode, out, options, time.monotonic() - started)
-        if late and not running:
-            print("not started:", *waiting)
-            break
-        time.sleep(0.5)
+    began, started, failed = time.monotonic(), set(), 0
+
+    def note_started(running: Sequence[Task]) -> None:
+        for task in running:
+            if task.given.job not in started:
+                started.add(task.given.job)
+                print("start", task.given.job, flush=True)
+
+    trainings = [Training(job, out, options.device) for job in dict.fromkeys(options.jobs)]
+    tasks = [Task(number, train, training) for number, training in enumerate(trainings)]
+    for task, code in run_in_processes(tasks, options.parallel, note_started, options.limit):
+        failed += code != 0
+        report(task.given.job, code, out, options, time.monotonic() - began)
+    if left := [training.job for training in trainings if training.job not in started]:
+        print("not started:", *left)
     return 1 if failed else 0
 
 
@@ -60,16 +68,30 @@ def parse(job: str) -> tuple[str, str, str, str]:
     return recipe, split or "valid", seed, changes
 
 
-def start(job: str, out: Path, device: str) -> subprocess.Popen:
-    recipe, _, seed, changes = parse(job)
-    task = recipe.partition("/")[0]
-    command = [sys.executable, "-m", "recollect.cli", "train", task, "--recipe", str(HERE / f"{recipe}.json")]
-    command += ["--seed", seed, "--device", device, "--out", str(folder(job, out))]
+def train(training: Training) -> int:
+    """Train a recipe by the command line, in a process of its own; all that it prints goes to a log.
+
+    Returns the exit code. A run that is stopped saves, and can be resumed.
+    """
+    import torch
+
+    from recollect import cli
+
+    recipe, _, seed, changes = parse(training.job)
+    run = folder(training.job, training.out)
+    with (training.out / f"{run.name}.log").open("w") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+    torch.set_num_threads(1)
+    sys.argv = ["recollect", "train", recipe.partition("/")[0], "--recipe", str(HERE / f"{recipe}.json")]
+    sys.argv += ["--seed", seed, "--device", training.device, "--out", str(run)]
     for change in filter(None, changes.split(",")):
-        command += ["--set", change]
-    log = (out / f"{folder(job, out).name}.log").open("w")
-    print("start", job, flush=True)
-    return subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        sys.argv += ["--set", change]
+    try:
+        cli.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
 
 
 def rules_for(run: str, wanted: str) -> list[str]:
@@ -82,12 +104,13 @@ def rules_for(run: str, wanted: str) -> list[str]:
     return sorted(rules, key=lambda rule: rule != config["text"]["eval_rule"])
 
 
-def report(job: str, code: int, out: Path, options: argparse.Namespace, seconds: float) -> None:
+def report(job: str, code: int | Died, out: Path, options: argparse.Namespace, seconds: float) -> None:
     from recollect.train.jobs import job_of
 
     log = (out / f"{folder(job, out).name}.log").read_text().strip().split("\n")
     if code:
-        print(f"{seconds:6.0f}s {job} exit {code}: {log[-1][-300:]}", flush=True)
+        why = code.reason if isinstance(code, Died) else f"exit {code}"
+        print(f"{seconds:6.0f}s {job} {why}: {log[-1][-300:]}", flush=True)
         return
     device = options.device if options.device != "auto" else "cuda"
     try:

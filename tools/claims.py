@@ -5,7 +5,7 @@ from typing import Any
 
 
 def document(results: Sequence[dict[str, Any]]) -> str:
-    """docs/claims.md: all verdicts in a table, then each claim with its experiment and what it found."""
+    """All verdicts in a table, then each claim with its experiment and what it found."""
     verdicts = [result["verdict"] for result in results]
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in dict.fromkeys(sorted(verdicts)))
     efforts = sorted({f"{result['effort']} form on {result['device']}" for result in results})
@@ -28,13 +28,13 @@ def document(results: Sequence[dict[str, Any]]) -> str:
     for result in results:
         parts.append(f"## {result['id']}\n")
         parts.append(f"**{result['statement']}** {result['verdict'].capitalize()}.\n")
-        told = [
+        facts = [
             ("Said in", "; ".join(result["sources"])),
             ("Experiment", result["experiment"]),
             ("Decided by", result["decided"]),
             ("Found", result["summary"]),
             ("Note", result.get("note", "")),
         ]
-        parts += [f"- {name}: {' '.join(text.split())}" for name, text in told if text]
+        parts += [f"- {name}: {' '.join(text.split())}" for name, text in facts if text]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"

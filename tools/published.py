@@ -1,4 +1,4 @@
-"""Ours beside what is published, for the READMEs: each figure from rows in results/, none by hand."""
+"""Our results beside published ones, for the READMEs: each figure from rows in results/, none by hand."""
 
 import math
 import statistics
@@ -16,7 +16,7 @@ HEADS = {
 
 
 class Figure(NamedTuple):
-    """A line: whose rows count, how their values read, and what others have published."""
+    """A line of the table: which rows it averages, how the value is written, and what others have published."""
 
     file: str
     model: str
@@ -48,7 +48,7 @@ def _ett(name: str, model: str, horizon: int, published: str) -> Figure:
     )
 
 
-def _looks_at_itself(row: Row) -> bool:
+def _has_self_attention(row: Row) -> bool:
     """Whether a captioner has self-attention in its CNN."""
     return row["settings"]["model"]["self_attention"]
 
@@ -103,7 +103,7 @@ FIGURES = (
         for model in ("gru", "transformer", "ar")
     ),
     *(
-        Figure("captions-flickr8k", model, FLICKR, "–", _two, rows=lambda row: not _looks_at_itself(row))
+        Figure("captions-flickr8k", model, FLICKR, "–", _two, rows=lambda row: not _has_self_attention(row))
         for model in ("attend", "fixed")
     ),
 )
@@ -122,10 +122,10 @@ def table(found: Found, language: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def put(text: str, found: Found, language: str) -> str:
+def insert_table(text: str, found: Found, language: str) -> str:
     """A README with the table between its marks."""
     before, mark, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (mark and end):
-        raise ValueError(f"README: expected the marks {BEGIN} and {END}, found them not")
+        raise ValueError(f"README: expected the marks {BEGIN} and {END}, found none")
     return f"{before}{BEGIN}\n\n{table(found, language)}\n{END}{after}"

@@ -159,7 +159,7 @@ def page(folder: Path) -> str:
     return "\n".join(parts)
 
 
-def judged(folder: Path) -> str:
+def claims_page(folder: Path) -> str:
     """docs/claims.md, from results/claims.json."""
     return claims.document(json.loads((folder / "claims.json").read_text(encoding="utf-8"))["rows"])
 
@@ -184,14 +184,14 @@ def gradients(path: Path) -> str:
 if __name__ == "__main__":
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     (root / "docs" / "results.md").write_text(page(root / "results"), encoding="utf-8")
-    (root / "docs" / "claims.md").write_text(judged(root / "results"), encoding="utf-8")
+    (root / "docs" / "claims.md").write_text(claims_page(root / "results"), encoding="utf-8")
     (root / "docs" / "races.md").write_text(races.page(root / "results"), encoding="utf-8")
     for file, drawn in races.pictures(root / "results"):
         (root / "docs" / file).write_text(drawn, encoding="utf-8")
     all_rows = rows(root / "results")
     for name, language in READMES.items():
         text = (root / name).read_text(encoding="utf-8")
-        (root / name).write_text(published.put(text, all_rows, language), encoding="utf-8")
+        (root / name).write_text(published.insert_table(text, all_rows, language), encoding="utf-8")
     for name, found in all_rows.items():
         if name in FIGURES:
             file, drawn = FIGURES[name]

@@ -247,12 +247,12 @@ def captions(found: list[Row]) -> str:
     lines = []
     groups = grouped(found, name)
     for model, group in sorted(groups.items(), key=lambda item: -statistics.mean(_values(item[1]))):
-        for whose, scores in (
+        for pictures, scores in (
             ("their pictures", [row["described"] for row in group]),
             ("other pictures", [row["described"]["shuffled"] for row in group]),
         ):
-            nats = [row["forced" if whose == "their pictures" else "forced_shuffled"] for row in group]
-            cells = [model, whose, str(len(group))]
+            nats = [row["forced" if pictures == "their pictures" else "forced_shuffled"] for row in group]
+            cells = [model, pictures, str(len(group))]
             cells += [spread([s[key] for s in scores], lambda v: f"{v:.2f}") for key in ("bleu1", "bleu4")]
             cells.append(spread([s["exact"] for s in scores], percent))
             cells.append(f"{statistics.mean(n['nats_per_token'] for n in nats):.3f}")

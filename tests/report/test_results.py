@@ -33,7 +33,7 @@ def test_the_figures_of_the_readmes_are_those_of_the_rows():
     found = results.rows(ROOT / "results")
     for name, language in results.READMES.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        assert results.published.put(text, found, language) == text, "run python -m tools.results"
+        assert results.published.insert_table(text, found, language) == text, "run python -m tools.results"
         assert len(results.published.table(found, language).splitlines()) > 10
 
 
@@ -70,7 +70,7 @@ def test_the_main_picture_stands_alone(tmp_path):
 
 
 def test_the_page_of_claims_is_made_from_their_rows():
-    expected = results.judged(ROOT / "results")
+    expected = results.claims_page(ROOT / "results")
     assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == expected, "run python -m tools.results"
 
 

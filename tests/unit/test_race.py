@@ -20,7 +20,6 @@ from recollect.race import entry as entries
 from recollect.race import rates, run, search
 from recollect.race.heats import DEFAULT, HEATS
 from recollect.race.notes import write_notes
-from recollect.race.processes import Died, Task, together
 from recollect.race.summary import SIZE_TOLERANCE, load, summarize
 from recollect.race.terms import Heat, Terms, accepted, batch_of, chosen
 from recollect.train.progress import Progress
@@ -376,20 +375,6 @@ def test_a_stopped_race_says_how_to_go_on_and_does(tmp_path, monkeypatch):
     raced([heat], tmp_path / "stopped")
     raced([heat], tmp_path / "whole")
     assert rows_of(tmp_path / "stopped") == rows_of(tmp_path / "whole")
-
-
-def die(number):
-    if number == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return 10 * number
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed_takes_no_other_with_it():
-    found = {task.number: answer for task, answer in together([Task(i, die, i) for i in range(3)], jobs=2)}
-    assert (found[0], found[2]) == (0, 20)
-    assert isinstance(found[1], Died)
-    assert "signal 9; out of memory, most likely" in found[1].reason
 
 
 # --------------------------------------------------------------------------------------------------------- rates

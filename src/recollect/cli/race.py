@@ -44,7 +44,7 @@ def race(
     from ..core.settings import SettingError, known, number, split
     from ..race import heats as declared
     from ..race import run as races
-    from ..race.processes import cores
+    from ..race.processes import count_cores
     from ..race.terms import Terms, with_models
     from ..report.pages import race as page
     from ..train.progress import Progress
@@ -80,7 +80,7 @@ def race(
         place,
         title=heats[0].title if len(heats) == 1 else "Every memory of the lineage, where memory decides",
         command=" ".join(["recollect", *sys.argv[1:]]),
-        jobs=jobs or (1 if alone else cores()),
+        jobs=jobs or (1 if alone else count_cores()),
         progress=Progress(),
     )
     report = page.write(place)

@@ -54,6 +54,16 @@ def count(value: Any) -> str:
     return f"{value:,.0f}" if known(value) and abs(value) < 10_000 else scaled(value)
 
 
+def coarse(value: float | None) -> str:
+    """One digit behind the point where there is a prefix, for the terminal: 512, 1.2 k, 3.0 G."""
+    if value is None:
+        return MISSING
+    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.1f} {letter}"
+    return f"{value:.0f}"
+
+
 def brief(value: float) -> str:
     """As short as it can be said: 400, 30 k, 0.05."""
     return (

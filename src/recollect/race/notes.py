@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from ..core import numbers
 from ..core.heat import Heat
 from . import rates
-from .summary import REASONS, Row, group_rows, rank, write_scaled
+from .summary import REASONS, Row, group_rows, rank
 from .terms import task_of
 
 
@@ -62,7 +63,7 @@ def _note_counting(heat: Heat, rows: Sequence[Row]) -> list[str]:
     if place is None or len(ranked) == 1:
         return []
     behind = [standing.name for standing in ranked[place + 1 :]]
-    counts = f"{ranked[place].name}, which only counts, read {write_scaled(ranked[place].rows[0]['tokens'])} tokens"
+    counts = f"{ranked[place].name}, which only counts, read {numbers.coarse(ranked[place].rows[0]['tokens'])} tokens"
     if not behind:
         return [f"{counts} and is behind every network."]
     which = "every network" if place == 0 else ", ".join(behind)

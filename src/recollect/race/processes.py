@@ -1,19 +1,22 @@
-"""Several entries at once, a process each: one that dies, for want of memory say, takes no other with it."""
+"""A process pool with a process of its own for each task: one that dies, of memory say, takes no other with it."""
 
+import math
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import connection
 from typing import Any, NamedTuple
 
-PRELOAD = ["recollect.race.entry", "torch._dynamo", "safetensors.torch"]  # optimisers want the second
+PRELOAD = ["recollect.race.entry", "torch._dynamo", "safetensors.torch"]  # optimisers need the second
 PATIENCE = 10.0  # seconds for a stopped process to save
+Tick = Callable[[Sequence["Task"]], None]
 
 
 class Task(NamedTuple):
-    """A function of a module, and what it is called with; `number` comes back with what it returns."""
+    """A function of a module and its argument; `number` identifies the task when its result comes back."""
 
     number: int
     function: Callable[[Any], Any]
@@ -21,35 +24,47 @@ class Task(NamedTuple):
 
 
 class Died(NamedTuple):
-    """A process that ended without an answer."""
+    """The result of a process that ended without one."""
 
     reason: str
 
 
-def cores() -> int:
+def count_cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def together(
-    tasks: Sequence[Task], jobs: int, tick: Callable[[Sequence[Task]], None] = lambda running: None
-) -> Iterator[tuple[Task, Any]]:
-    """Each task with its answer (or `Died`), as they end; `tick` is called now and then with those that run.
-
-    With one job all happens in this process.
-    """
-    if jobs == 1:
-        for task in tasks:
-            tick([task])
-            yield task, task.function(task.given)
+def run_tasks(tasks: Sequence[Task], jobs: int, tick: Tick = lambda running: None) -> Iterator[tuple[Task, Any]]:
+    """Each task with its result as it ends, so many at a time; with one job all run in this process."""
+    if jobs > 1:
+        yield from run_in_processes(tasks, jobs, tick)
         return
+    for task in tasks:
+        tick([task])
+        yield task, task.function(task.given)
+
+
+def run_in_processes(
+    tasks: Sequence[Task], jobs: int, tick: Tick = lambda running: None, limit: float = math.inf
+) -> Iterator[tuple[Task, Any]]:
+    """Each task with its result (or `Died`) as it ends; `tick` is called about once a second with those that run.
+
+    After `limit` seconds the tasks that run are sent SIGTERM, and no other is started.
+    """
     methods = multiprocessing.get_all_start_methods()
     context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if "forkserver" in methods:  # what is slow to import comes once; each entry is then a fresh process in a moment
+    if "forkserver" in methods:  # slow imports happen once; each process is then forked in a moment
         context.set_forkserver_preload(PRELOAD)
         _start_server()
     waiting, running = list(tasks), {}
+    began, late = time.monotonic(), False
     try:
         while waiting or running:
+            if not late and time.monotonic() - began > limit:
+                late = True
+                waiting.clear()
+                for _, process in running.values():
+                    process.terminate()
             while waiting and len(running) < jobs:
                 task = waiting.pop(0)
                 pipe, end = context.Pipe(duplex=False)
@@ -57,19 +72,19 @@ def together(
                 process.start()
                 end.close()
                 running[pipe] = task, process
+            tick([task for task, _ in running.values()])
             for pipe in connection.wait(list(running), timeout=1.0):
                 task, process = running.pop(pipe)
-                yield task, _answer(pipe, process)
-            tick([task for task, _ in running.values()])
+                yield task, _receive(pipe, process)
     finally:
         _stop([process for _, process in running.values()])
 
 
 def _start_server() -> None:
-    """What forks the entries, deaf to Ctrl-C from its first moment on, since the parent says when to stop."""
+    """Start the process that forks the others, with SIGINT blocked from its start: the parent stops them."""
     from multiprocessing import forkserver, resource_tracker
 
-    resource_tracker.ensure_running()  # it would be started on the way, and let signals through again
+    resource_tracker.ensure_running()  # else the server would start it, and unblock signals on the way
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
@@ -78,13 +93,13 @@ def _start_server() -> None:
 
 
 def _child(pipe: Any, function: Callable[[Any], Any], given: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
     found = function(given)
     with suppress(BrokenPipeError):  # the parent has gone
         pipe.send(found)
 
 
-def _answer(pipe: Any, process: Any) -> Any:
+def _receive(pipe: Any, process: Any) -> Any:
     try:
         found = pipe.recv()
     except EOFError:

@@ -1,7 +1,7 @@
-"""A race: every entry of every heat that results.jsonl does not hold yet, several at a time.
+"""The run of a race: every entry of every heat that has no row in results.jsonl yet, several at a time.
 
-Each finished entry is a row there, so a race that was stopped goes on with the entries it lacks. An entry that fails is
-a row that says so, and the others go on.
+A finished entry is a row there, so a stopped race goes on with the entries that it lacks. A failed entry is a row with
+its error, and the others go on.
 """
 
 import json
@@ -21,12 +21,12 @@ from ..train.progress import Progress, span
 from . import search
 from .entry import Entry, configure, failed, folder_of, race
 from .notes import write_notes, write_progress
-from .processes import Died, Task, together
+from .processes import Died, Task, run_tasks
 from .summary import mark_unfair
 from .terms import Terms, task_of
 
 SCHEMA = 1
-WORTH_TELLING = 0.02  # of a race: from less, the time that is left cannot be told
+LEAST_SHARE = 0.02  # of a race that must be done before the time left can be estimated
 Row = dict[str, Any]
 
 
@@ -44,7 +44,7 @@ def run(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Race what is missing. Returns all rows, judged; race.json and results.jsonl hold them too."""
+    """Run the entries that have no row yet. Returns all rows; race.json and results.jsonl hold them too."""
     progress = progress or Progress(quiet=True)
     heats = [terms.of(heat) for heat in heats]
     about = {"schema": SCHEMA, "title": title, "command": command}
@@ -52,7 +52,7 @@ def run(
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out}: expected a folder for the race, found a file; use another --out")
     out.mkdir(parents=True, exist_ok=True)
-    rows = {key_of(row): row for row in _before(out, about)}
+    rows = {key_of(row): row for row in _load_rows(out, about)}
     _write_json(out / "race.json", about)
     entries = [
         Entry(heat=heat, terms=terms, entrant=entrant, seed=seed, folder=folder_of(out, heat, entrant, seed))
@@ -62,12 +62,12 @@ def run(
     ]
     missing = [entry for entry in entries if "error" in rows.get(entry.key, {"error": ""})]
     _check_data(missing, progress)
-    with _stoppable(command, rows, entries):
+    with _stop_gently(command, rows, entries):
         found = search.rates_for(missing, out, jobs=jobs, progress=progress)
         ready = [replace(entry, **found[entry.key[:2]]) for entry in missing]
         if ready:
             progress.say(f"{len(ready)} of {len(entries)} entries to run, {jobs} at a time; Ctrl-C keeps what is done")
-        for entry, row in _raced(ready, jobs, progress):
+        for entry, row in _run_entries(ready, jobs, progress):
             rows[entry.key] = row | {"command": command}
             _write_rows(out, entries, rows)
     for heat in heats:
@@ -82,7 +82,7 @@ def run(
 
 
 def _check_data(entries: Sequence[Entry], progress: Progress) -> None:
-    """Settings and data that are wrong are told before anything runs; what data leave in a cache is made once."""
+    """Refuse wrong settings and data before anything runs, and fill the cache of the data once."""
     seen = set()
     for entry in entries:
         settings = configure(entry)
@@ -114,21 +114,21 @@ def key_of(row: Row) -> tuple[str, str, int]:
     return row["heat"], row["entry"], row["seed"]
 
 
-def _raced(entries: Sequence[Entry], jobs: int, progress: Progress) -> Iterator[tuple[Entry, Row]]:
-    """Each entry with its row as it ends; the last first, since later memories cost more."""
+def _run_entries(entries: Sequence[Entry], jobs: int, progress: Progress) -> Iterator[tuple[Entry, Row]]:
+    """Each entry with its row as it ends; the last starts first, since later models cost more."""
     began, done = time.monotonic(), 0
     tasks = [Task(number, race, entry) for number, entry in reversed(list(enumerate(entries)))]
 
     def tick(running: Sequence[Task]) -> None:
         if progress.due() and running:
-            ahead = [_ahead(entries[task.number]) for task in running]
+            ahead = [_progress_of(entries[task.number]) for task in running]
             names = [entries[task.number].entrant.label for task in running]
             fields = {name: words for name, (_, words) in zip(names, ahead, strict=True)}
             share = (done + sum(part for part, _ in ahead)) / len(entries)
-            share = share if share >= WORTH_TELLING else 0.0
+            share = share if share >= LEAST_SHARE else 0.0
             progress.show({"entries": f"{done}/{len(entries)}", **fields}, share, time.monotonic() - began)
 
-    for task, row in together(tasks, jobs, tick):
+    for task, row in run_tasks(tasks, jobs, tick):
         entry = entries[task.number]
         if row is None:
             raise KeyboardInterrupt
@@ -139,8 +139,8 @@ def _raced(entries: Sequence[Entry], jobs: int, progress: Progress) -> Iterator[
         yield entry, row
 
 
-def _ahead(entry: Entry) -> tuple[float, str]:
-    """How far a running entry is: a share, and words."""
+def _progress_of(entry: Entry) -> tuple[float, str]:
+    """The share of its steps that a running entry has done, and a description."""
     rows = [row for row in RunFolder(entry.folder).metrics() if "loss" in row]
     if not rows:
         return 0.0, "starting"
@@ -150,8 +150,8 @@ def _ahead(entry: Entry) -> tuple[float, str]:
 
 
 @contextmanager
-def _stoppable(command: str, rows: dict[Any, Row], entries: Sequence[Entry]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM leave with a line that says how to go on."""
+def _stop_gently(command: str, rows: dict[Any, Row], entries: Sequence[Entry]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the race with a line that says how to resume it."""
 
     def stop(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -172,10 +172,10 @@ def _stoppable(command: str, rows: dict[Any, Row], entries: Sequence[Entry]) -> 
             signal.signal(signal.SIGTERM, before)
 
 
-def _before(out: Path, about: dict[str, Any]) -> list[Row]:
-    """The rows of an earlier, stopped race on the same terms; one on other terms is refused if it found anything.
+def _load_rows(out: Path, about: dict[str, Any]) -> list[Row]:
+    """The rows of an earlier, stopped race on the same terms; a race on other terms is refused if it has results.
 
-    A row whose figure is no number is as good as none: its entry runs again.
+    An entry whose value is no number runs again.
     """
     place = out / "results.jsonl"
     if not place.exists():
@@ -197,16 +197,16 @@ def _before(out: Path, about: dict[str, Any]) -> list[Row]:
                 f"{place}, line {number}: expected a row of a race, found none ({type(error).__name__}: {error}); "
                 "delete that line and its entry runs again"
             ) from error
-    problem = _differing(then, json.loads(json.dumps(now)))
+    problem = _difference(then, json.loads(json.dumps(now)))
     if problem is None:
         return rows
-    if all("error" in row for row in rows) and not search.kept(out):
+    if all("error" in row for row in rows) and not search.load_searches(out):
         return []
     raise ValueError(f"{out}: {problem}; use another --out")
 
 
-def _differing(then: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """How the terms of an earlier race, by heat, are not those of now."""
+def _difference(then: dict[str, Any], now: dict[str, Any]) -> str | None:
+    """The first difference between the terms of an earlier race, by heat, and those given."""
     if list(then) != list(now):
         return f"expected a race with the heats {', '.join(now)}, found {', '.join(then)}"
     for name, terms in now.items():
@@ -217,7 +217,7 @@ def _differing(then: dict[str, Any], now: dict[str, Any]) -> str | None:
 
 
 def _write_rows(out: Path, entries: Sequence[Entry], rows: dict[Any, Row]) -> list[Row]:
-    """In the order of the entries, whichever ended first; rows of entries that are asked for no more come after."""
+    """Write results.jsonl in the order of the entries; rows of entries that are no longer asked for come last."""
     order = [entry.key for entry in entries if entry.key in rows]
     ordered = [rows[key] for key in (*order, *(key for key in rows if key not in order))]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ordered)

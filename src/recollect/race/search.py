@@ -15,19 +15,19 @@ from ..core.files import write_aside
 from ..train.progress import Progress
 from . import rates
 from .entry import Entry, folder_of, grid, nothing, try_rate
-from .processes import Died, Task, cores, together
+from .processes import Died, Task, count_cores, run_tasks
 from .terms import Terms, task_of
 
-USUAL = 3  # rates that are tried where none is committed
-APART = 1000  # the seed of committed searches: no race is scored on it
+DEFAULT_COUNT = 3  # rates that are tried where none is committed
+SEED = 1000  # of committed searches: no race is scored on it
 FILE = "search.json"
 Found = dict[tuple[str, str], dict[str, Any]]  # heat and label → lr, and what finding it took
 
 
 def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progress) -> Found:
-    """A rate for every entrant: the committed one, or by a search whose cost is told.
+    """A rate for every entrant: the committed one, or the best of a search, with what the search cost.
 
-    A search is made once for all seeds and kept in search.json; one in which every trial failed is made anew.
+    A search serves all seeds and is kept in search.json; one in which every trial failed is made again.
     """
     found: Found = {}
     wanted: dict[tuple[str, str], Entry] = {}
@@ -40,10 +40,10 @@ def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progr
             found[key] = {"lr": committed}
         else:
             wanted.setdefault(key, entry)
-    known = kept(out)
+    known = load_searches(out)
     missing = [entry for key, entry in wanted.items() if "/".join(key) not in known]
     if missing:
-        count = missing[0].terms.search or USUAL
+        count = missing[0].terms.search or DEFAULT_COUNT
         who = "1 entrant" if len(missing) == 1 else f"{len(missing)} entrants"
         progress.say(f"searching rates for {who}: {count} each, 1/{count} of the budget each")
         for name, own in search(missing, out, count, 1 / count, jobs=jobs, progress=progress):
@@ -58,7 +58,7 @@ def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progr
 def search(
     entries: Sequence[Entry], out: Path, count: int, share: float, *, jobs: int, progress: Progress
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """For each entry, as it is known, the best of `count` rates, each tried with `share` of the budget."""
+    """For each entry, as its trials end, the best of `count` rates, each tried with `share` of the budget."""
     trials = [
         replace(entry, lr=lr, share=share, folder=out / "search" / f"{entry.folder.name}-{number}")
         for entry in entries
@@ -66,7 +66,7 @@ def search(
     ]
     tried: dict[str, list[dict[str, Any]]] = {}
     tasks = [Task(number, try_rate, trial) for number, trial in reversed(list(enumerate(trials)))]
-    for done, (task, answer) in enumerate(together(tasks, jobs), 1):
+    for done, (task, answer) in enumerate(run_tasks(tasks, jobs), 1):
         trial = trials[task.number]
         if answer is None:
             raise KeyboardInterrupt
@@ -81,7 +81,7 @@ def search(
 
 
 def _best(answers: list[dict[str, Any]], share: float) -> dict[str, Any]:
-    """The rate with the lowest validation; of several that reached the same, the one that was there sooner."""
+    """The rate with the lowest validation; of several with the same, the one that came there sooner."""
     answers = sorted(answers, key=lambda answer: answer["rate"])
     good = [answer for answer in answers if answer["value"] is not None]
     best = min(good, key=lambda answer: (answer["value"], answer["way"])) if good else answers[0]
@@ -89,8 +89,8 @@ def _best(answers: list[dict[str, Any]], share: float) -> dict[str, Any]:
     return {"lr": best["rate"], "share": share, "tried": answers} | totals
 
 
-def kept(out: Path) -> dict[str, dict[str, Any]]:
-    """What earlier searches found, by heat and label; one in which every trial failed found nothing."""
+def load_searches(out: Path) -> dict[str, dict[str, Any]]:
+    """What earlier searches found, by heat and label, without those in which every trial failed."""
     path = out / FILE
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {name: own for name, own in found.items() if any(one["value"] is not None for one in own["tried"])}
@@ -108,9 +108,9 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
         with TemporaryDirectory() as scratch:
             out = Path(scratch)
             entries = [
-                Entry(heat=heat, terms=terms, entrant=entrant, seed=APART, folder=folder_of(out, heat, entrant, APART))
-                for entrant in heat.entrants()
-                if entrant.model not in task_of(heat).counted
+                Entry(heat=heat, terms=terms, climber=climber, seed=SEED, folder=folder_of(out, heat, climber, SEED))
+                for climber in heat.climbers()
+                if climber.model not in heat.job.counted
             ]
             found = dict(search(entries, out, count, share, jobs=jobs, progress=Progress()))
         content = json.loads(place.read_text(encoding="utf-8"))
@@ -118,8 +118,8 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
         of = f"{heat.params:,} parameters" if heat.params else "the settings of the heat"
         content[name] = {
             "how": f"each of {', '.join(f'{rate:g}' for rate in grid(count))} for {steps:.0f} steps at {of}, "
-            f"seed {APART}; the lowest on validation, by the figure that chooses checkpoints, and of equals the sooner",
-            "rates": {entry.entrant.label: found["/".join(entry.key[:2])]["lr"] for entry in entries},
+            f"seed {SEED}; the lowest on validation, by the figure that chooses checkpoints, and of equals the sooner",
+            "rates": {entry.climber.label: found["/".join(entry.key[:2])]["lr"] for entry in entries},
             "tried": {
                 entry.entrant.label: {
                     f"{answer['rate']:g}": answer["value"] for answer in found["/".join(entry.key[:2])]["tried"]
@@ -131,4 +131,4 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
 
 
 if __name__ == "__main__":
-    commit(sys.argv[1:] or ["recall", "translation", "text"], count=5, share=1.0, jobs=cores())
+    commit(sys.argv[1:] or ["recall", "translation", "text"], count=5, share=1.0, jobs=count_cores())

@@ -359,18 +359,8 @@ def _cost_cells(standing: Standing) -> list[str]:
     """What an entrant needed; numbers that differ between seeds are means."""
     first = standing.rows[0]
     size = f"{first['entries']:,} counts" if first.get("entries") else f"{first['params']:,}"
-    spent = [write_scaled(standing.average(key)) for key in ("tokens", "flops")]
+    spent = [numbers.coarse(standing.average(key)) for key in ("tokens", "flops")]
     return [size, *spent, f"{standing.average('seconds') or 0:.1f}", f"{first['state_bytes']:,}"]
-
-
-def write_scaled(number: float | None) -> str:
-    """1,234 as 1.2 k, and so on."""
-    if number is None:
-        return "–"
-    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.1f} {letter}"
-    return f"{number:.0f}"
 
 
 def load(folder: Path) -> tuple[dict[str, Any], list[Row]]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...core import numbers
 from .colour import Keys
-from .points import Point, Read, Series, read, told
+from .points import Point, Read, Series, describe, read
 from .scale import Scale, apart, roomy, span
-from .svg import SIZE, escape, fitted, look, mark, picture, tag, width, words
+from .svg import SIZE, escape, fitted, mark, picture, style_classes, tag, width, words
 
 ROOMY = 600  # below this, names stand under the chart
 LINE = 17.0  # between two names
@@ -59,7 +59,7 @@ def draw(chart: dict[str, Any], wide: float, keys: Keys) -> str:
         what = "point is" if found.hidden == 1 else "points are"
         parts.append(words(0, below + 16, f"{found.hidden} {what} not shown: not above 0", "soft"))
         below += LINE + 8
-    return picture(*parts, width=wide, height=below, title=chart["title"], told=told(found))
+    return picture(*parts, width=wide, height=below, title=chart["title"], description=describe(found))
 
 
 def _level(chart: dict[str, Any]) -> float | None:
@@ -122,12 +122,12 @@ def _curves(found: Read, along: Callable[[float], float], up: Scale, keys: Keys)
             if len(banded) == len(stretch) > 1:
                 there = " ".join(f"{along(p.x):.1f},{up(p.high):.1f}" for p in banded if p.high is not None)
                 back = " ".join(f"{along(p.x):.1f},{up(p.low):.1f}" for p in reversed(banded) if p.low is not None)
-                yield tag("polygon", points=f"{there} {back}", class_=f"band {look(key)}")
+                yield tag("polygon", points=f"{there} {back}", class_=f"band {style_classes(key)}")
             else:
-                yield from (_whisker(along(p.x), p, up, f"reach {look(key)}") for p in banded)
+                yield from (_whisker(along(p.x), p, up, f"reach {style_classes(key)}") for p in banded)
             if len(stretch) > 1:
                 path = " ".join(f"{along(p.x):.1f},{up(p.y):.1f}" for p in stretch if p.y is not None)
-                yield tag("polyline", points=path, class_=f"line {look(key)}")
+                yield tag("polyline", points=path, class_=f"line {style_classes(key)}")
     for series in found.series:
         shown = series.shown
         lone = {id(stretch[0]) for stretch in series.stretches() if len(stretch) == 1}
@@ -150,7 +150,7 @@ def _bars(found: Read, along: Callable[[float], float], up: Scale, keys: Keys) -
             title = tag("title", escape(f"{series.name}: {numbers.short(p.y)}"))
             wide = max(each - 2, 1.0)
             box = {"x": x + 1, "y": min(y, foot), "width": wide, "height": abs(foot - y)}
-            yield tag("rect", title, **box, class_=f"bar {look(key)}")
+            yield tag("rect", title, **box, class_=f"bar {style_classes(key)}")
             yield _whisker(x + each / 2, p, up, "whisker")
 
 
@@ -163,8 +163,8 @@ def _whisker(x: float, point: Point, up: Scale, class_: str) -> str:
 
 def _swatch(x: float, y: float, key: int, bars: bool) -> str:
     if bars:
-        return tag("rect", x=x + 5, y=y - 5, width=10.0, height=10.0, class_=f"bar {look(key)}")
-    return tag("line", x1=x, x2=x + 20, y1=y, y2=y, class_=f"line {look(key)}") + mark(x + 10, y, key)
+        return tag("rect", x=x + 5, y=y - 5, width=10.0, height=10.0, class_=f"bar {style_classes(key)}")
+    return tag("line", x1=x, x2=x + 20, y1=y, y2=y, class_=f"line {style_classes(key)}") + mark(x + 10, y, key)
 
 
 def _dashes(x: float, y: float) -> str:
@@ -193,7 +193,7 @@ def _names_beside(
         yield _swatch(x, place, key, chart.get("kind") == "bars") + _name(x + 26, place, series, room)
         if chart.get("kind") != "bars" and end and end.y is not None and along(end.x) > frame.right - 14:
             line = f"{along(end.x) + 4:.1f},{up(end.y):.1f} {x:.1f},{place:.1f}"
-            yield tag("polyline", points=line, class_=f"lead {look(key)}")
+            yield tag("polyline", points=line, class_=f"lead {style_classes(key)}")
     if level is not None:
         yield _dashes(x, places[-1]) + words(x + 26, places[-1] + 4, fitted(chart["level_name"], room), "soft")
 

@@ -19,7 +19,7 @@ PACKAGES = (  # blocks of characters and the Debian package whose fonts have the
 
 
 class FigureError(ValueError):
-    """A figure that cannot be drawn, told in one line."""
+    """A figure that cannot be drawn; its message is one line."""
 
 
 def canvas(width: float, height: float) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ def draw(chart: dict[str, Any], wide: float) -> str:
     known = [value for row in values for value in row if numbers.known(value)]
     if not known:
         nothing = words(0, 20, "nothing was measured", "soft")
-        return picture(nothing, width=wide, height=30, title=chart["title"], told="nothing was measured")
+        return picture(nothing, width=wide, height=30, title=chart["title"], description="nothing was measured")
     low, high = min([0.0, *known]), max(known)
     high = high if high > low else low + 1
     rows, columns = chart.get("rows"), chart.get("columns")
@@ -51,7 +51,7 @@ def draw(chart: dict[str, Any], wide: float) -> str:
         words(x + 128, y + 9, names[1], "soft"),
     ]
     said = f"{down} rows, {across} columns, from {names[0]} to {names[1]}".replace(numbers.BLANK, " ")
-    return picture(*parts, width=wide, height=y + 18, title=chart["title"], told=said)
+    return picture(*parts, width=wide, height=y + 18, title=chart["title"], description=said)
 
 
 def _slanted(columns: Sequence[str]) -> float:

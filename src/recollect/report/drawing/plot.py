@@ -61,7 +61,7 @@ def _chart(chart: dict[str, Any], found: Read, names: list[str]) -> Any:
     return page
 
 
-def _look(i: int) -> dict[str, Any]:
+def _style(i: int) -> dict[str, Any]:
     again = i >= len(SERIES)
     return {"color": SERIES[i % len(SERIES)][0], "marker": MARKERS[i % len(MARKERS)]} | (
         {"linestyle": "--", "markerfacecolor": "white"} if again else {}
@@ -70,20 +70,20 @@ def _look(i: int) -> dict[str, Any]:
 
 def _curves(axes: Any, found: Read) -> None:
     for i, series in enumerate(found.series):
-        look = _look(i)
+        style = _style(i)
         stretches = series.stretches() or [[]]
         for j, stretch in enumerate(stretches):
             many = len(series.shown) > FEW and len(stretch) > 1
             xs, ys = [point.x for point in stretch], [point.y for point in stretch]
             marks = {"markevery": [len(xs) - 1]} if many else {}
             axes.plot(
-                xs, ys, linewidth=1.6, markersize=4.5, label=(series.name if j == 0 else f"_{i}"), **look, **marks
+                xs, ys, linewidth=1.6, markersize=4.5, label=(series.name if j == 0 else f"_{i}"), **style, **marks
             )
             ends = [(p.x, p.low, p.high) for p in stretch if p.low is not None and p.high is not None]
             if len(ends) > 1:
-                axes.fill_between(*zip(*ends, strict=True), color=look["color"], alpha=0.15, linewidth=0)
+                axes.fill_between(*zip(*ends, strict=True), color=style["color"], alpha=0.15, linewidth=0)
             for x, low, high in ends[:1] if len(ends) == 1 else []:
-                axes.vlines(x, low, high, color=look["color"], linewidth=1.6)
+                axes.vlines(x, low, high, color=style["color"], linewidth=1.6)
 
 
 def _bars(axes: Any, found: Read) -> None:

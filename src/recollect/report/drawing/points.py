@@ -84,7 +84,7 @@ def _end(value: Any, log: bool) -> float | None:
     return float(value) if numbers.known(value) and not (log and value <= 0) else None
 
 
-def told(read: Read) -> str:
+def describe(read: Read) -> str:
     """The chart in words: where each series starts and ends."""
     parts = []
     for series in read.series:

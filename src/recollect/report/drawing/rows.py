@@ -6,9 +6,9 @@ from typing import Any
 
 from ...core import numbers
 from .colour import Keys
-from .points import read, told
+from .points import describe, read
 from .scale import Scale, roomy, span
-from .svg import escape, fitted, look, mark, picture, tag, width, words
+from .svg import escape, fitted, mark, picture, style_classes, tag, width, words
 
 NARROW = 400  # below this, a name stands above its row
 TIER = 15.0  # between the names of two levels
@@ -52,7 +52,9 @@ def draw(chart: dict[str, Any], wide: float, keys: Keys) -> str:
     bottom = y - pitch / 2
     frame = list(_frame(chart, scale, most, top, bottom, wide))
     frame += _level_lines(levels, tiers, scale, top, bottom)
-    return picture(*frame, *parts, width=wide, height=bottom + 40, title=chart["title"], told=told(read(chart)))
+    return picture(
+        *frame, *parts, width=wide, height=bottom + 40, title=chart["title"], description=describe(read(chart))
+    )
 
 
 def _rows(chart: dict[str, Any], keys: Keys) -> list[Row]:
@@ -118,21 +120,22 @@ def _row(
         yield words(wide, y + 4, text, "strong over" if row.value is not None else "soft over", "end")
     if row.value is None:
         return
-    told = tag("title", escape(f"{row.name}: {text}"))
+    tooltip = tag("title", escape(f"{row.name}: {text}"))
     if dots:
         yield tag("line", x1=scale.start, x2=scale.end, y1=y, y2=y, class_="grid")
     else:
         foot = scale(scale.low if scale.log else min(max(scale.low, 0.0), scale.high))
         x = scale(row.value)
         box = {"x": min(x, foot), "y": y - 6, "width": abs(x - foot), "height": 12.0}
-        yield tag("rect", told, **box, class_=f"bar {look(row.key)}")
+        yield tag("rect", tooltip, **box, class_=f"bar {style_classes(row.key)}")
     if row.low is not None and row.high is not None and row.high > row.low:
-        reach = f"reach {look(row.key)}" if dots else "whisker"
+        reach = f"reach {style_classes(row.key)}" if dots else "whisker"
         yield tag("line", x1=scale(row.low), x2=scale(row.high), y1=y, y2=y, class_=reach)
     if dots:
         if len(row.seeds) > 1:
             yield from (
-                tag("circle", cx=scale(seed), cy=float(y), r=2.5, class_=f"seed {look(row.key)}") for seed in row.seeds
+                tag("circle", cx=scale(seed), cy=float(y), r=2.5, class_=f"seed {style_classes(row.key)}")
+                for seed in row.seeds
             )
         yield mark(scale(row.value), y, row.key, f"{row.name}: {text}")
 

@@ -57,7 +57,7 @@ def fitted(text: str, room: float, size: float = SIZE) -> str:
     return text.rstrip() + "…"
 
 
-def look(key: int) -> str:
+def style_classes(key: int) -> str:
     """The classes of a name's colour; beyond the number of colours its lines are dashed and its marks hollow."""
     return f"s{key % len(SERIES)}" + (" again" if key >= len(SERIES) else "")
 
@@ -65,12 +65,12 @@ def look(key: int) -> str:
 def mark(x: float, y: float, key: int, title: str = "") -> str:
     inside = tag("title", escape(title)) if title else ""
     place = f"translate({x:.1f},{y:.1f})"
-    return tag("path", inside, d=MARKS[key % len(MARKS)], transform=place, class_=f"mark {look(key)}")
+    return tag("path", inside, d=MARKS[key % len(MARKS)], transform=place, class_=f"mark {style_classes(key)}")
 
 
-def picture(*inside: str, width: float, height: float, title: str, told: str, class_: str = "") -> str:
+def picture(*inside: str, width: float, height: float, title: str, description: str, class_: str = "") -> str:
     """The whole: a name and a description for those who do not see it."""
-    head = tag("title", escape(title)) + tag("desc", escape(told))
+    head = tag("title", escape(title)) + tag("desc", escape(description))
     return tag(
         "svg",
         head,
@@ -79,6 +79,6 @@ def picture(*inside: str, width: float, height: float, title: str, told: str, cl
         width=round(width),
         height=round(height),
         role="img",
-        aria_label=f"{title}. {told}",
+        aria_label=f"{title}. {description}",
         class_=f"chart {class_}".rstrip(),
     )
