@@ -6,11 +6,11 @@ import torch
 
 from ..core import laws
 from ..core import state as states
-from ..core.chart import Chart, Line
 from ..core.contract import Config, Example
 from ..layers import LINEAGE, attention
-from ._fit import exponent
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import exponent
+from .laboratory.figures import growth, rows
 
 DIM, LENGTHS = 16, (16, 64, 256, 1024)
 GROWING = "attention"  # the one layer whose state is a cache
@@ -83,16 +83,11 @@ def run(effort: Effort) -> Found:
             "law_broken": wrong,
         },
         charts=[
-            Chart(
-                title=f"Bytes of state, width {DIM}",
-                x="steps read",
-                y="bytes",
-                lines=[
-                    *(Line(name=name, x=list(LENGTHS), y=row) for name, row in found.items()),
-                    Line(name=f"attention, window {WINDOW}", x=list(LENGTHS), y=window),
-                ],
-                log_x=True,
-                log_y=True,
+            growth(
+                f"Bytes of state, width {DIM}",
+                "steps read",
+                "bytes",
+                rows(LENGTHS, found | {f"attention, window {WINDOW}": window}),
             )
         ],
     )
@@ -104,14 +99,12 @@ def _source(kind: type[Config]) -> dict[str, int]:
 
 
 CLAIM = Claim(
-    id="cache",
     statement="Attention's KV cache grows with every token, a fixed state does not.",
     sources=("Vaswani et al. 2017", "Katharopoulos et al. 2020", "001_56d5b8bda4e4cf77.txt"),
-    experiment="Bytes of state, storage counted, of every layer of the lineage after 16 to 1,024 steps; the Size law.",
-    decided=(
-        f"Width {DIM}: attention's state grows with an exponent between {LINEAR[0]} and {LINEAR[1]}, every other "
-        "layer's has the same bytes at every length, and no setting breaks the Size law."
-    ),
+    experiment=f"""Bytes of state, storage counted, of every layer of the lineage after {LENGTHS[0]} to {LENGTHS[-1]:,}
+    steps; the Size law.""",
+    decided=f"""Width {DIM}: attention's state grows with an exponent between {LINEAR[0]} and {LINEAR[1]}, every other
+    layer's has the same bytes at every length, and no setting breaks the Size law.""",
     note="What a decoder keeps of its source (soft-align, cross-attention) is fixed too: as long as the source.",
     run=run,
 )

@@ -1,14 +1,17 @@
-"""What autograd knows of a layer: which input reaches which output, how long its chain is, what it keeps for later."""
+"""What is measured of a layer: influence of inputs on outputs, chains of operations, bytes kept, time, growth."""
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 from torch.autograd.graph import saved_tensors_hooks
 
-from ..core.contract import Layer
+from ...core.contract import Config, Layer
 
 
 def outputs(layer: Layer[Any]) -> Callable[[Tensor], Tensor]:
@@ -58,3 +61,37 @@ def kept_bytes(function: Callable[[], Any], but: Iterable[Tensor] = ()) -> int:
     sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
     del result
     return sum(size for address, size in sizes.items() if address not in given)
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    """The slope of the least-squares line, and the share of y's variance that the line explains."""
+    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    line = np.polyfit(a, b, 1)
+    rest, total = ((b - np.polyval(line, a)) ** 2).sum(), ((b - b.mean()) ** 2).sum()
+    return float(line[0]), float(1 - rest / total) if total else 1.0
+
+
+def exponent(lengths: Sequence[int], cost: Sequence[float]) -> float:
+    """p of the best fit cost ~ length^p."""
+    return slope(np.log(lengths).tolist(), np.log(cost).tolist())[0]
+
+
+def seconds(function: Callable[[], Any], device: str, repeats: int = 7) -> float:
+    """The time of the fastest of a few calls, since whatever else the machine does only adds to it."""
+
+    def once() -> float:
+        started = time.perf_counter()
+        function()
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+        return time.perf_counter() - started
+
+    return min(once() for _ in range(repeats))
+
+
+@torch.no_grad()
+def forward_seconds(config: Config, batch: int, lengths: Sequence[int], device: str) -> list[float]:
+    """Seconds of a layer's forward pass over random inputs of each length."""
+    forward = outputs(config.build().to(device))
+    inputs = [torch.randn(batch, n, config.dim, device=device) for n in lengths]
+    return [seconds(partial(forward, x), device) for x in inputs]
