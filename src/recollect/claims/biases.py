@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ..core.chart import Chart, Line
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import bars, curve, curves, decimal, gather, in_words, limits, said
+from .laboratory.figures import bars, curve, curves, decimal, gather, in_words, judge_settings, limits, said
 from .laboratory.training import train
 
 BIASES = (0.2, 0.4, 0.8)  # standard deviations of a user's and of an item's bias
@@ -80,11 +80,7 @@ def share(row: Mapping[str, float]) -> float:
 
 def judge(shares: Mapping[float, Sequence[float]]) -> Verdict:
     """From the share of the biases in each seed, at each setting of the dial."""
-    most = [min(values) > MOST for values in shares.values()]
-    if any(most):
-        return Verdict.HOLDS if all(most) else Verdict.LIMITS
-    never = all(max(values) <= MOST for values in shares.values())
-    return Verdict.FAILS if never else Verdict.UNDECIDED
+    return judge_settings(shares, above=MOST)
 
 
 CLAIM = Claim(

@@ -13,14 +13,12 @@ from ..core.chart import Chart
 from ..tasks.translation import TranslationTask
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.analysis import slope
-from .laboratory.copying import Copying, Form, choose, lines, right, source_lengths, train_each
+from .laboratory.copying import Copying, choose, full_form, lines, quick_form, right, source_lengths, train_each
 from .laboratory.figures import apart, decimal, in_words, limits, said, scientific
 
 MODELS = {name: {"model": name} for name in ("fixed", "attend")}
-QUICK = Form(copying=Copying(shortest=1, longest=10), width=64, steps=700, tokens=512, rate=5e-3, seeds=3)
-FULL = Form(
-    copying=Copying(shortest=1, longest=24, train=100_000), width=256, steps=6000, tokens=4096, rate=2e-3, seeds=3
-)
+QUICK = quick_form(Copying(shortest=1, longest=10), steps=700)
+FULL = full_form(Copying(shortest=1, longest=24, train=100_000), steps=6000)
 STEEP = 0.02  # of the error for each further symbol
 FLAT = STEEP / 4
 SHORT = 3  # symbols: a model that errs on every second one of such sentences has learnt nothing

@@ -16,7 +16,7 @@ from ..models.mixture import best_share, mix
 from ..tasks.text import Config as TextConfig
 from ..tasks.text import TextTask
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import bars, curve, decimal, gather, limits, said, scientific
+from .laboratory.figures import bars, curve, decimal, gather, judge_settings, limits, said, scientific
 from .laboratory.training import fit
 
 MODULES = (40, None)  # of the library's files that have no underscore, by name; None: all
@@ -99,11 +99,7 @@ def mixed(task: TextTask, model: Any, counted: Mapping[str, Any]) -> dict[str, f
 
 def judge(gains: Mapping[int, Sequence[float]]) -> Verdict:
     """From what the mixture gains over the better of both, in each seed of each budget."""
-    helped = [min(values) > MARGIN for values in gains.values()]
-    if any(helped):
-        return Verdict.HOLDS if all(helped) else Verdict.LIMITS
-    never = all(max(values) <= MARGIN for values in gains.values())
-    return Verdict.FAILS if never else Verdict.UNDECIDED
+    return judge_settings(gains, above=MARGIN)
 
 
 CLAIM = Claim(

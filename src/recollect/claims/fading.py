@@ -19,7 +19,7 @@ import numpy as np
 from ..core.chart import Chart
 from ..tasks.translation import TranslationTask
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.copying import FORWARD, Copying, Form, choose, lines, right, train_each
+from .laboratory.copying import FORWARD, Copying, choose, full_form, lines, quick_form, right, train_each
 from .laboratory.figures import apart, decimal, limits, said, scientific
 
 MODELS = {name: {"model": name} for name in ("fixed", "context", "attend")}
@@ -41,26 +41,17 @@ class Waiting(Copying):
         return [*before, FORWARD, *words]
 
 
-QUICK = Form(
-    copying=Waiting(shortest=4, longest=4, idle=11, test=3000), width=64, steps=900, tokens=512, rate=5e-3, seeds=3
-)
-FULL = Form(
-    copying=Waiting(shortest=8, longest=8, idle=95, train=100_000, test=10_000),
-    width=256,
-    steps=10_000,
-    tokens=4096,
-    rate=2e-3,
-    seeds=3,
-)
+QUICK = quick_form(Waiting(shortest=4, longest=4, idle=11, test=3000), steps=900)
+FULL = full_form(Waiting(shortest=8, longest=8, idle=95, train=100_000, test=10_000), steps=10_000)
 
 
 def run(effort: Effort) -> Found:
     form = effort.pick(QUICK, FULL)
     idle = form.copying.idle
-    right = train_each(form, MODELS, effort, lambda model, task: after(model, task, form.copying))
+    shares = train_each(form, MODELS, effort, lambda model, task: after(model, task, form.copying))
     part = (idle + 1) // QUARTER
-    first = {name: [float(np.mean(row[:part])) for row in rows] for name, rows in right.items()}
-    last = {name: [float(np.mean(row[-part:])) for row in rows] for name, rows in right.items()}
+    first = {name: [float(np.mean(row[:part])) for row in rows] for name, rows in shares.items()}
+    last = {name: [float(np.mean(row[-part:])) for row in rows] for name, rows in shares.items()}
     losses = {name: [a - b for a, b in zip(first[name], last[name], strict=True)] for name in MODELS}
     verdict = judge(losses, first)
     helped = [name for name in TOLD if apart(losses[name], losses["fixed"], MARGIN)]
@@ -71,13 +62,13 @@ def run(effort: Effort) -> Found:
             + ", ".join(f"{name} {said(losses[name])} of {said(first[name])}" for name in MODELS)
             + limits(verdict, f"; the limits: only {' and '.join(helped)} loses less than fixed")
         ),
-        figures={"right by words before": right, "first quarter": first, "last quarter": last, "loss": losses},
+        figures={"right by words before": shares, "first quarter": first, "last quarter": last, "loss": losses},
         charts=[
             Chart(
                 "What a decoder still knows of the source",
                 "other words written before",
                 "share of right symbols",
-                lines(right, range(idle + 1)),
+                lines(shares, range(idle + 1)),
                 level=form.copying.chance,
                 level_name="guessing",
             )

@@ -19,7 +19,18 @@ from typing import Any, NamedTuple
 from ..core.chart import Chart
 from ..tasks.translation import TranslationTask
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.copying import BACKWARD, FORWARD, Copying, Form, choose, lines, right, source_lengths, train_each
+from .laboratory.copying import (
+    BACKWARD,
+    FORWARD,
+    Copying,
+    choose,
+    full_form,
+    lines,
+    quick_form,
+    right,
+    source_lengths,
+    train_each,
+)
 from .laboratory.figures import decimal, said, scientific
 
 ASKED = 3  # symbols, of either end
@@ -36,15 +47,8 @@ class Ends(Copying):
 
 MODELS = {name: {"model": name} for name in ("fixed", "attend")}
 LABELS = {"fixed": "one vector", "attend": "attention"}
-QUICK = Form(copying=Ends(shortest=3, longest=12, test=500), width=64, steps=1000, tokens=512, rate=5e-3, seeds=3)
-FULL = Form(
-    copying=Ends(shortest=3, longest=48, train=100_000, test=2000),
-    width=256,
-    steps=10_000,
-    tokens=4096,
-    rate=2e-3,
-    seeds=3,
-)
+QUICK = quick_form(Ends(shortest=3, longest=12, test=500), steps=1000)
+FULL = full_form(Ends(shortest=3, longest=48, train=100_000, test=2000), steps=10_000)
 MARGIN = 0.05  # of the share of right symbols
 LEARNT = 0.9  # right symbols of the shortest sources, and of attention in the longest
 ALL = 0.95  # right symbols of the longest, from which on one vector has nothing to favour

@@ -11,23 +11,15 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.copying import Copying, Form, course_chart, follow_each
+from .laboratory.copying import Copying, course_chart, follow_each, full_form, quick_form
 from .laboratory.figures import apart, decimal, in_words, limits, said, scientific
 
 MODELS = ("fixed", "attend")
 TRANSLATORS = {
     name + turned: {"model": name, "reverse": bool(turned)} for name in MODELS for turned in ("", ", reversed")
 }
-QUICK = Form(copying=Copying(shortest=3, longest=8), width=64, steps=300, every=20, tokens=512, rate=5e-3, seeds=5)
-FULL = Form(
-    copying=Copying(shortest=3, longest=24, train=100_000),
-    width=256,
-    steps=4000,
-    every=100,
-    tokens=4096,
-    rate=2e-3,
-    seeds=3,
-)
+QUICK = quick_form(Copying(shortest=3, longest=8), steps=300, every=20, seeds=5)
+FULL = full_form(Copying(shortest=3, longest=24, train=100_000), steps=4000, every=100)
 LONG = (7, 17)  # quick, full: sources of at least so many symbols are the long ones
 MARGIN = 0.03  # of the share of wrong symbols, in the mean over training
 ROOM = 3 * MARGIN  # that attention must err over training, so that there is something to gain

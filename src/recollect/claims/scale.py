@@ -120,12 +120,7 @@ def _lines(plain: Mapping[int, Seen], scaled: Mapping[int, Seen], what: str) -> 
 
 CLAIM = Claim(
     statement="Dividing scores by √d keeps the softmax of attention from saturating.",
-    sources=(
-        "Vaswani et al. 2017",
-        "000_9b45f3fd679b11ad.txt",
-        "002_4ebd1d3d18a29ec3.txt",
-        "004_ae40ae433d185804.txt",
-    ),
+    sources=("Vaswani et al. 2017", "000_9b45f3fd679b11ad.txt", "002_4ebd1d3d18a29ec3.txt", "004_ae40ae433d185804.txt"),
     experiment=f"Random normal queries, {KEYS} random keys each, with and without the scale, at growing width.",
     decided=f"""{QUERIES:,} queries a width, widths {WIDTHS}. Saturates: the mean largest weight rises with d and
     reaches {SATURATED} unscaled; kept: it stays within {STEADY} over all widths scaled; and the median Jacobian of the

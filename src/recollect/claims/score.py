@@ -18,7 +18,7 @@ import torch
 from ..layers import attention
 from ..layers.score import ScoreName
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.copying import Copying, Form, course_chart, follow_each
+from .laboratory.copying import Copying, course_chart, follow_each, full_form, quick_form
 from .laboratory.figures import bars, curve, said_each, sentence
 
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
@@ -26,18 +26,8 @@ MLP = "additive"
 FASTER = 1.5  # times
 EQUAL, ON_THE_WAY = 0.02, 0.05  # of the share of wrong symbols, at the end and in the mean over training
 LEARNED = 0.1
-QUICK = Form(
-    copying=Copying(shortest=4, longest=12, test=50), width=64, steps=300, every=20, tokens=512, rate=5e-3, seeds=3
-)
-FULL = Form(
-    copying=Copying(shortest=4, longest=32, train=100_000),
-    width=256,
-    steps=4000,
-    every=100,
-    tokens=4096,
-    rate=2e-3,
-    seeds=3,
-)
+QUICK = quick_form(Copying(shortest=4, longest=12, test=50), steps=300, every=20)
+FULL = full_form(Copying(shortest=4, longest=32, train=100_000), steps=4000, every=100)
 TIMED = ({"rows": 4, "steps": 256, "dim": 64, "heads": 4}, {"rows": 8, "steps": 1024, "dim": 256, "heads": 8})
 REPEATS = 7
 

@@ -20,7 +20,7 @@ from .laboratory.training import Trained, train
 
 POINTS = 1200  # 480 to learn from, 240 to choose by, 480 to test
 CHANGE = 960
-SHARES = {"valid_share": 0.2, "test_share": 0.4}
+SHARES: dict[str, Any] = {"valid_share": 0.2, "test_share": 0.4}
 NOISE, RATE, NEW_RATE = 0.05, 0.2, 0.5
 LOOKBACK, HORIZON = 16, 8
 BEFORE = range(CHANGE - 240, CHANGE - HORIZON + 1)  # where the forecasts begin that are judged

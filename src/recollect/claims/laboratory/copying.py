@@ -1,7 +1,7 @@
 """Sentences of random symbols to be copied by a translator: whatever it writes rightly came from the source."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -95,6 +95,14 @@ class Form(Generic[Sentences]):
         return f"width {self.width}, {self.steps:,} steps of {self.tokens:,} tokens"
 
 
+def quick_form(copying: Sentences, *, steps: int, every: int = 0, seeds: int = 3) -> Form[Sentences]:
+    return Form(copying=copying, width=64, steps=steps, tokens=512, rate=5e-3, seeds=seeds, every=every)
+
+
+def full_form(copying: Sentences, *, steps: int, every: int = 0) -> Form[Sentences]:
+    return Form(copying=copying, width=256, steps=steps, tokens=4096, rate=2e-3, seeds=3, every=every)
+
+
 def train(task: TranslationTask, form: Form[Any], *, seed: int, model: str, **settings: Any) -> Any:
     """A recurrent translator of one direction, without dropout."""
     config = seq2seq.Config(
@@ -142,7 +150,7 @@ def right(model: Any, batch: Batch) -> Tensor:
     return model(batch.x, memory=model.encode(batch.source, batch.lengths))[0].argmax(dim=-1) == batch.y
 
 
-def choose(task: TranslationTask, rows: Iterable[bool] | np.ndarray) -> Batch:
+def choose(task: TranslationTask, rows: np.ndarray) -> Batch:
     """The test sentences for which `rows` is true."""
     return task.batch(task.pairs("test"), np.flatnonzero(rows))
 

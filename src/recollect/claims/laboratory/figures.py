@@ -38,6 +38,15 @@ def share(found: Mapping[Any, Sequence[float]]) -> float:
     return fmean(happened)
 
 
+def judge_settings(found: Mapping[Any, Sequence[float]], above: float) -> Verdict:
+    """From {setting: [figure of each seed]}: holds where all are above, within limits where those of some settings."""
+    good = [min(values) > above for values in found.values()]
+    if any(good):
+        return Verdict.HOLDS if all(good) else Verdict.LIMITS
+    never = all(max(values) <= above for values in found.values())
+    return Verdict.FAILS if never else Verdict.UNDECIDED
+
+
 # Words
 
 

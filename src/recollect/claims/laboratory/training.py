@@ -115,7 +115,7 @@ def train_seeds(
 
 
 def train_models(
-    task: str, models: Mapping[Any, Mapping[str, Any]], effort: Effort, seeds: tuple[int, int], **settings: Any
+    task: str, models: Mapping[Any, dict[str, Any]], effort: Effort, seeds: tuple[int, int], **settings: Any
 ) -> dict[Any, list[Trained]]:
     """{model: [training of each seed]}; a name that is no model's has `model` among its settings."""
     found = {}
@@ -151,7 +151,7 @@ def fit(
 
 
 def text_task(
-    texts: Mapping[str, str], device: str, seed: int, *, tokenizer: str = "chars", **settings: int
+    texts: Mapping[str, str], device: str, seed: int, *, tokenizer: str = "chars", **settings: Any
 ) -> TextTask:
     """Texts of a claim's own making, `train` and `test`, as a task; the test is for validation."""
     with TemporaryDirectory() as folder:
@@ -162,7 +162,7 @@ def text_task(
     return TextTask(TextConfig(**settings), data, device, seed)
 
 
-def token_task(name: str, letters: str, train: Any, valid: Any, device: str = "cpu", **settings: int) -> TextTask:
+def token_task(name: str, letters: str, train: Any, valid: Any, device: str = "cpu", **settings: Any) -> TextTask:
     """Tokens of a claim's own making, each a letter, as a task."""
     data = corpus.Corpus(
         name=name,
