@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from importlib import import_module
 
 import pytest
@@ -37,6 +38,37 @@ def test_a_claim_with_two_forms_says_how_both_are_decided(name):
     home = import_module(f"recollect.claims.{name.replace('-', '_')}")
     if hasattr(home, "FULL"):
         assert "full" in home.CLAIM.decided.lower()
+
+
+NEW = '''
+from recollect.claims.claim import Claim, Found, Verdict
+
+LEAST = 0.5
+
+
+def run(effort):
+    return Found(verdict=Verdict.HOLDS, summary=f"more than {LEAST}")
+
+
+CLAIM = Claim(
+    statement="It is so.", sources=("a book",), experiment="look", decided=f"""More than {LEAST}
+    holds.""", run=run
+)
+'''
+
+
+def test_a_claim_is_one_file(tmp_path, monkeypatch):
+    (tmp_path / "in_one_file.py").write_text(NEW, encoding="utf-8")
+    monkeypatch.setattr(claims, "__path__", [*claims.__path__, str(tmp_path)])
+    monkeypatch.setitem(sys.modules, "recollect.claims.in_one_file", None)  # forgotten afterwards
+    del sys.modules["recollect.claims.in_one_file"]
+    assert "in-one-file" in claims.names()
+    out = tmp_path / "found"
+    found = CliRunner().invoke(app, ["claims", "in-one-file", "--device", "cpu", "--json", "--out", str(out)])
+    assert found.exit_code == 0
+    (row,) = json.loads(found.stdout)
+    assert (row["id"], row["verdict"], row["decided"]) == ("in-one-file", "holds", "More than 0.5 holds.")
+    assert "in-one-file" in (out / "claims.html").read_text(encoding="utf-8")
 
 
 # The runner

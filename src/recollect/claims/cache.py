@@ -9,7 +9,7 @@ from ..core import state as states
 from ..core.contract import Config, Example
 from ..layers import LINEAGE, attention
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.analysis import exponent
+from .laboratory.analysis import exponent, law_breakers
 from .laboratory.figures import growth, rows
 
 DIM, LENGTHS = 16, (16, 64, 256, 1024)
@@ -33,20 +33,6 @@ def measured(config: Config, device: str) -> list[int]:
     return found
 
 
-def broken() -> list[str]:
-    """Layers whose state is not what they declare, step by step, in any setting."""
-    torch.manual_seed(0)
-    wrong = []
-    for name, kind in LINEAGE.items():
-        for config in kind.variants():
-            example = config.example(2, 9)
-            try:
-                laws.size(config.build().double().eval(), example.x, memory=example.memory)
-            except laws.LawBroken:
-                wrong.append(name)
-    return wrong
-
-
 def judge(power: float, fixed: Mapping[str, list[int]], wrong: int) -> Verdict:
     """`power`: exponent of attention's state; `fixed`: bytes of all others; `wrong`: layers that break the Size law."""
     grows = LINEAR[0] <= power <= LINEAR[1]
@@ -61,7 +47,7 @@ def run(effort: Effort) -> Found:
     shared = measured(attention.Config(dim=DIM, heads=4, kv_heads=1), effort.device)
     fixed = {name: row for name, row in found.items() if name != GROWING}
     power = exponent(LENGTHS, found[GROWING])
-    wrong = broken()
+    _, wrong = law_breakers(lambda layer, example: laws.size(layer, example.x, memory=example.memory), 9)
     step = (found[GROWING][-1] - found[GROWING][-2]) / (LENGTHS[-1] - LENGTHS[-2])
     still = sum(len(set(row)) == 1 for row in fixed.values())
     return Found(

@@ -65,6 +65,7 @@ class Sentence(NamedTuple):
 
 
 def compose(draw: random.Random, articles_decide: bool, orders: Sequence[str]) -> Sentence:
+    """A sentence in one of the orders: its subject decides the food, in the second language its article too."""
     subject, other = draw.sample(NOUNS, 2)
     first, second = draw.choice(ARTICLES), draw.choice(ARTICLES)
     food = FOODS[(NOUNS.index(subject) + (articles_decide and first == "a")) % len(FOODS)]

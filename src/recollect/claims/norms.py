@@ -17,6 +17,7 @@ from ..core import laws
 from ..layers import norm
 from ..layers.norm import NormName
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import breaks
 from .laboratory.figures import apart, bars, curve, limits, said
 from .laboratory.training import Trained, train_seeds
 
@@ -44,19 +45,15 @@ def table(path: Path, rows: int, seed: int) -> str:
     return str(path)
 
 
-def breaks(kind: NormName) -> dict[str, bool]:
+def broken_laws(kind: NormName) -> dict[str, bool]:
     """Which laws a norm breaks while it is trained."""
     torch.manual_seed(0)
     x = torch.randn(3, 6, 5, dtype=torch.float64)
-    found = {}
-    for law in ("row", "cause"):
-        layer = norm.Config(dim=5, kind=kind).build().double().train()
-        try:
-            laws.row(layer, x) if law == "row" else laws.cause(layer, x, 3)
-            found[law] = False
-        except laws.LawBroken:
-            found[law] = True
-    return found
+
+    def built() -> Any:
+        return norm.Config(dim=5, kind=kind).build().double().train()
+
+    return {"row": breaks(laws.row, built(), x), "cause": breaks(laws.cause, built(), x, 3)}
 
 
 @torch.no_grad()
@@ -81,7 +78,7 @@ def judge(batch: dict[str, bool], layer: dict[str, bool], nats: Mapping[str, Seq
 
 
 def run(effort: Effort) -> Found:
-    laws_broken = {kind: breaks(kind) for kind in ("layer", "rms", "batch")}
+    laws_broken = {kind: broken_laws(kind) for kind in ("layer", "rms", "batch")}
     with TemporaryDirectory() as folder:
         files = {name: [table(Path(folder) / f"{name}.tsv", rows, len(name))] for name, rows in ROWS.items()}
         settings = SETTINGS | {"data": files["train"], "valid": files["valid"], "steps": effort.pick(*STEPS)}

@@ -18,7 +18,7 @@ from ..core.chart import Chart, Line
 from ..layers import rnn
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.analysis import slope
-from .laboratory.figures import interval
+from .laboratory.figures import curve, interval
 
 RADII = (0.8, 1.0, 1.2)  # spectral radii of the linear RNN
 WIDTH, STEPS, FIT = 16, 100, (50, 100)
@@ -104,15 +104,14 @@ def run(effort: Effort) -> Found:
     peak = max(range(STEPS), key=lambda k: norms[k])
     lines.append(Line(f"radius {radius:g}, not normal", list(range(1, STEPS + 1)), norms))
 
-    slopes: dict[float, list[tuple[float, float, float]]] = {}
+    slopes: dict[float, dict[float, list[float]]] = {gain: {} for gain in GAINS}
     straight = []
     for gain in GAINS:
-        slopes[gain] = []
         for scale in SCALES:
             fits = [fitted(tanh_norms(gain, scale, seed)) for seed in effort.seed_range(SEEDS, SEEDS)]
-            slopes[gain].append(interval([fit[0] for fit in fits]))
+            slopes[gain][scale] = [fit[0] for fit in fits]
             straight += [fit[1] for fit in fits if abs(fit[0]) > FLAT]
-    means = {gain: [mean for mean, _, _ in row] for gain, row in slopes.items()}
+    means = {gain: [fmean(values) for values in row.values()] for gain, row in slopes.items()}
     flipped = [gain for gain, row in means.items() if min(row) < -FLAT and max(row) > FLAT]
     verdict = judge(max(errors), off, straight, means)
     changes = "; ".join(
@@ -138,7 +137,8 @@ def run(effort: Effort) -> Found:
             "slope_error": dict(zip(map(str, RADII), off, strict=True)),
             "transient": {"peak": norms[peak], "at": peak + 1},
             "tanh_slopes": {
-                str(gain): dict(zip(map(str, SCALES), map(list, row), strict=True)) for gain, row in slopes.items()
+                str(gain): {str(scale): list(interval(values)) for scale, values in row.items()}
+                for gain, row in slopes.items()
             },
             "least_r2": min(straight),
             "mean_r2": fmean(straight),
@@ -150,14 +150,8 @@ def run(effort: Effort) -> Found:
                 "gain of U",
                 "slope of log ‖∂h‖",
                 [
-                    Line(
-                        f"inputs of σ {scale:g}",
-                        list(GAINS),
-                        [slopes[gain][at][0] for gain in GAINS],
-                        low=[slopes[gain][at][1] for gain in GAINS],
-                        high=[slopes[gain][at][2] for gain in GAINS],
-                    )
-                    for at, scale in enumerate(SCALES)
+                    curve(f"inputs of σ {scale:g}", {gain: row[scale] for gain, row in slopes.items()})
+                    for scale in SCALES
                 ],
                 level=0.0,
                 level_name="neither shrinks nor grows",

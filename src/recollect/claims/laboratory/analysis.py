@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.autograd.functional import jacobian
 from torch.autograd.graph import saved_tensors_hooks
 
-from ...core.contract import Config, Layer
+from ...core.contract import Config, Example, Layer
+from ...core.laws import LawBroken
+from ...layers import LINEAGE
 
 
 def outputs(layer: Layer[Any]) -> Callable[[Tensor], Tensor]:
@@ -95,3 +97,26 @@ def forward_seconds(config: Config, batch: int, lengths: Sequence[int], device: 
     forward = outputs(config.build().to(device))
     inputs = [torch.randn(batch, n, config.dim, device=device) for n in lengths]
     return [seconds(partial(forward, x), device) for x in inputs]
+
+
+def breaks(law: Callable[..., Any], *args: Any, **options: Any) -> bool:
+    """Whether a check of a law fails."""
+    try:
+        law(*args, **options)
+    except LawBroken:
+        return True
+    return False
+
+
+def law_breakers(law: Callable[[Layer[Any], Example], Any], steps: int) -> tuple[int, list[str]]:
+    """How many settings of the lineage's layers were put to a law, over so many steps, and those that broke it."""
+    torch.manual_seed(0)
+    broken, count = [], 0
+    for name, kind in LINEAGE.items():
+        for config in kind.variants():
+            example = config.example(2, steps)
+            layer = config.build().double().eval()
+            count += 1
+            if breaks(law, layer, example):
+                broken.append(name)
+    return count, broken
