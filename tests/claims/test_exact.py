@@ -3,6 +3,7 @@
 import json
 import math
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,8 +22,7 @@ HOLDS, LIMITS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.LIMITS, Verdict.FAILS, 
 
 def module(name):
     """The file of a claim."""
-    claims.load(name)
-    return __import__(f"recollect.claims.{name.replace('-', '_')}", fromlist=["CLAIM"])
+    return import_module(f"recollect.claims.{name.replace('-', '_')}")
 
 
 @cache
