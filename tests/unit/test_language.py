@@ -299,7 +299,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def mix(folder, *names):
+def mix_runs(folder, *names):
     return runs.combine(TextTask, "mixture", [str(folder / name) for name in names], str(folder / "mixture"))
 
 
@@ -308,7 +308,7 @@ def test_a_mixture_of_two_runs_is_no_worse_than_the_better_one_and_loads_again(f
         runs.evaluate(str(folder / name), split="valid", rules=["stateful"])["rules"]["stateful"]["nats_per_token"]
         for name in ("ngram", "gru")
     ]
-    found = mix(folder, "ngram", "gru")
+    found = mix_runs(folder, "ngram", "gru")
     assert found["nats_per_token"] <= min(alone) + 1e-5
     assert 0 < found["share"] < 1
     again = runs.evaluate(str(folder / "mixture"), split="valid", rules=["stateful"])["rules"]["stateful"]
@@ -320,7 +320,7 @@ def test_runs_with_different_tokenizers_do_not_mix(folder):
     other = tiny.configure(folder / "book.txt", "ngram", tokenizer="bytes")
     runs.train(TextTask, other, str(folder / "bytes"))
     with pytest.raises(ValueError, match="expected two runs with one tokenizer"):
-        mix(folder, "ngram", "bytes")
+        mix_runs(folder, "ngram", "bytes")
     assert not (folder / "mixture").exists()
 
 

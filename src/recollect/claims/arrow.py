@@ -6,23 +6,16 @@ same noise the letters before it stay as they were, and whoever infers them from
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..core.chart import Chart
 from ..models import language
-from ..tasks.text import data as corpus
-from ..tasks.text.task import Config as TextConfig
 from ..tasks.text.task import TextTask
-from ._limits import limits
-from ._own_data import fit
-from ._shown import curve, said
-from ._trained import seeds
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import bars, curve, decimal, gather, limits, said
+from .laboratory.training import fit, text_task
 
 LETTERS = "abcdef"
 STEP, STAY = 0.7, 0.2  # the chances of the next letter of the circle and of the same; the others share what is left
@@ -40,10 +33,9 @@ SAME, MISLED = 0.05, 0.5  # nats that setting a letter by hand adds
 
 
 def run(effort: Effort) -> Found:
-    rows = [one(seed, effort) for seed in seeds(effort, *SEEDS)]
-    found = {name: [row[name] for row in rows] for name in rows[0]}
+    found = gather(one(seed, effort) for seed in effort.seed_range(*SEEDS))
     entropy = float(-(chain() * np.log(chain())).sum(axis=1).mean())
-    verdict = decide(found)
+    verdict = judge(found)
     return Found(
         verdict=verdict,
         summary=(
@@ -52,16 +44,15 @@ def run(effort: Effort) -> Found:
             f"before it and {said(found['future moved'])} of those right after; it adds "
             f"{said(found['forward misled'])} nats to the next letter by the forward model and "
             f"{said(found['backward misled'])} to the one before by the backward model"
-            + limits(verdict, f"learnt to within {NEARLY} nats, not {LEARNT}")
+            + limits(verdict, f"; the limits: learnt to within {NEARLY} nats, not {LEARNT}")
         ),
         figures=found | {"entropy": entropy},
         charts=[
-            Chart(
-                title="What setting a letter by hand adds to the surprise",
-                x="model",
-                y="nats",
-                kind="bars",
-                lines=[
+            bars(
+                "What setting a letter by hand adds to the surprise",
+                "model",
+                "nats",
+                [
                     curve("above the chain, as observed", {way: found[f"{way} gap"] for way in WAYS}),
                     curve("added by setting the letter", {way: found[f"{way} misled"] for way in WAYS}),
                 ],
@@ -117,21 +108,17 @@ def one(seed: int, effort: Effort) -> dict[str, float]:
 
 def learn(text: np.ndarray, seed: int, effort: Effort) -> tuple[Any, TextTask]:
     """A GRU of the text, whose last letters are for the test."""
-    with TemporaryDirectory() as folder:
-        parts = {}
-        for name, some in (("train", text[:-TEST]), ("test", text[-TEST:])):
-            parts[name] = Path(folder) / f"{name}.txt"
-            parts[name].write_text("".join(LETTERS[i] for i in some), encoding="utf-8")
-        data = corpus.load([parts["train"]], valid=[parts["test"]], cache=Path(folder) / "cache")
-        task = TextTask(TextConfig(context=CONTEXT, batch=BATCH), data, effort.device, seed)
-        config = language.Config(vocab=data.tokenizer.size, model="gru", width=WIDTH, layers=1)
-        return fit(task, config, steps=effort.pick(*STEPS), rate=RATE, seed=seed, device=effort.device), task
+    letters = "".join(LETTERS[i] for i in text)
+    parts = {"train": letters[:-TEST], "test": letters[-TEST:]}
+    task = text_task(parts, effort.device, seed, context=CONTEXT, batch=BATCH)
+    config = language.Config(vocab=task.data.tokenizer.size, model="gru", width=WIDTH, layers=1)
+    return fit(task, config.build, steps=effort.pick(*STEPS), rate=RATE, seed=seed, device=effort.device), task
 
 
 def letters_of(task: TextTask) -> np.ndarray:
     """The letter of each token."""
-    tokens = task.corpus.tokenizer.encode(LETTERS)
-    found = np.zeros(task.corpus.tokenizer.size, dtype=np.int64)
+    tokens = task.data.tokenizer.encode(LETTERS)
+    found = np.zeros(task.data.tokenizer.size, dtype=np.int64)
     found[tokens] = np.arange(len(LETTERS))
     return found
 
@@ -139,13 +126,13 @@ def letters_of(task: TextTask) -> np.ndarray:
 @torch.no_grad()
 def next_cost(model: Any, task: TextTask, worlds: np.ndarray) -> float:
     """Mean nats of the letter right after the middle of each world, given those up to the middle."""
-    tokens = task.corpus.tokenizer.encode(LETTERS)[worlds].astype(np.int64)
+    tokens = task.data.tokenizer.encode(LETTERS)[worlds].astype(np.int64)
     rows = torch.from_numpy(tokens[:, : AROUND + 2]).to(task.device)
     losses, _ = model.nll(rows[:, :-1], rows[:, 1:])
     return float(losses[:, -1].double().mean())
 
 
-def decide(found: Mapping[str, Sequence[float]]) -> Verdict:
+def judge(found: Mapping[str, Sequence[float]]) -> Verdict:
     """From each seed's gaps to the chain's own likelihood and what setting a letter by hand adds to each model."""
     worst = {way: max(found[f"{way} gap"]) for way in WAYS}
     if worst["forward"] > NEARLY:
@@ -160,28 +147,22 @@ def decide(found: Mapping[str, Sequence[float]]) -> Verdict:
 
 
 CLAIM = Claim(
-    id="arrow",
     statement="What came before can be learnt from what follows as well as the reverse, but is not caused by it.",
     sources=(
         "Zhang et al., Dive into Deep Learning, Sequence models",
         "Pearl 2009, Causality",
         "003_c6efc9a4698e0e4d.txt",
     ),
-    experiment=(
-        "A GRU reads the text of a Markov chain, another reads it from its end; then in 4,000 runs of the chain the "
-        "middle letter is set by hand with all noise kept, and each model is asked for the letter that follows it in "
-        "its own direction."
-    ),
-    decided=(
-        "60,000 letters (600,000 in full), 200 steps of 32 rows of 32 (2,000 in full), width 16, rate .01, 3 seeds "
-        "(5). Holds if in every seed both models are within .02 nats of the chain's own likelihood, the letters before "
-        "the one that was set do not move, setting it adds at most .05 nats for the forward model and at least .5 for "
-        "the backward one; within limits if the models are only within .1; does not hold if the backward model is "
-        "never within .1, is never misled by .05, or the past moves; otherwise undecided."
-    ),
+    experiment=f"""A GRU reads the text of a Markov chain, another reads it from its end; then in {WORLDS:,} runs of the
+    chain the middle letter is set by hand with all noise kept, and each model is asked for the letter that follows it
+    in its own direction.""",
+    decided=f"""{LENGTH[0]:,} letters ({LENGTH[1]:,} in full), {STEPS[0]} steps of {BATCH} rows of {CONTEXT}
+    ({STEPS[1]:,} in full), width {WIDTH}, rate {decimal(RATE)}, {SEEDS[0]} seeds ({SEEDS[1]}). Holds if in every seed
+    both models are within {decimal(LEARNT)} nats of the chain's own likelihood, the letters before the one that was set
+    do not move, setting it adds at most {decimal(SAME)} nats for the forward model and at least {decimal(MISLED)} for
+    the backward one; within limits if the models are only within {decimal(NEARLY)}; does not hold if the backward model
+    is never within {decimal(NEARLY)}, is never misled by {decimal(SAME)}, or the past moves; otherwise undecided.""",
     run=run,
-    note=(
-        "The note says that a reverse conditional need not be meaningful. It is a true conditional of what is "
-        "observed; what it lacks is a say about what happens when somebody steps in."
-    ),
+    note="""The note says that a reverse conditional need not be meaningful. It is a true conditional of what is
+    observed; what it lacks is a say about what happens when somebody steps in.""",
 )

@@ -7,58 +7,54 @@ truth does, and from where on biases do most of it.
 from collections.abc import Mapping, Sequence
 
 from ..core.chart import Chart, Line
-from ._limits import limits
-from ._shown import curve, said
-from ._trained import seeds, train
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import bars, curve, curves, decimal, gather, in_words, judge_settings, limits, said
+from .laboratory.training import train
 
 BIASES = (0.2, 0.4, 0.8)  # standard deviations of a user's and of an item's bias
+DIAL = "standard deviation of each bias"
 SPREAD = 0.8  # that of what user and item have together
 RANK = 3
-SIZES = ({"users": 400, "items": 300, "ratings": 24_000}, {"users": 2000, "items": 1500, "ratings": 400_000})
+QUICK = {"users": 400, "items": 300, "ratings": 24_000}
+FULL = {"users": 2000, "items": 1500, "ratings": 400_000}
 STEPS = (500, 3000)
 SEEDS = (3, 5)
 MOST = 0.5  # of the variance that the whole model explains
 
 
 def run(effort: Effort) -> Found:
-    rows = {bias: [one(bias, seed, effort) for seed in seeds(effort, *SEEDS)] for bias in BIASES}
+    rows = {bias: [one(bias, seed, effort) for seed in effort.seed_range(*SEEDS)] for bias in BIASES}
+    errors = {bias: gather(each) for bias, each in rows.items()}
     shares = {bias: [share(row) for row in each] for bias, each in rows.items()}
     true = {bias: 2 * bias**2 / (2 * bias**2 + SPREAD**2) for bias in BIASES}
     words = [
-        f"{said(shares[bias], 2)} where their true share is {true[bias]:.2f} (RMSE mean {middle(each, 'mean')}, biases "
-        f"{middle(each, 'biases')}, vectors {middle(each, 'vectors')}, both {middle(each, 'both')})"
-        for bias, each in rows.items()
+        f"{said(shares[bias], 2)} where their true share is {true[bias]:.2f} (RMSE "
+        + ", ".join(f"{name} {sum(values) / len(values):.3f}" for name, values in each.items())
+        + ")"
+        for bias, each in errors.items()
     ]
-    verdict = decide(shares)
+    verdict = judge(shares)
     where = " and ".join(str(bias) for bias, values in shares.items() if min(values) > MOST)
     return Found(
         verdict=verdict,
         summary="biases explain of what the whole model explains: "
         + "; ".join(words)
-        + limits(verdict, f"only where each bias has a standard deviation of {where}"),
+        + limits(verdict, f"; the limits: only where each bias has a standard deviation of {where}"),
         figures={"rows": rows, "shares": shares, "true shares": true},
         charts=[
             Chart(
-                title="Share of the explained variance that biases explain",
-                x="standard deviation of each bias",
-                y="share",
-                lines=[
-                    curve("found", shares),
-                    Line(name="in truth", x=list(BIASES), y=[true[bias] for bias in BIASES]),
-                ],
+                "Share of the explained variance that biases explain",
+                DIAL,
+                "share",
+                [curve("found", shares), Line("in truth", list(true), list(true.values()))],
                 level=MOST,
-                level_name="half",
+                level_name=in_words(MOST),
             ),
-            Chart(
-                title="Error with and without biases",
-                x="standard deviation of each bias",
-                y="RMSE",
-                kind="bars",
-                lines=[
-                    curve(name, {str(bias): [row[name] for row in each] for bias, each in rows.items()})
-                    for name in ("mean", "biases", "vectors", "both")
-                ],
+            bars(
+                "Error with and without biases",
+                DIAL,
+                "RMSE",
+                curves({name: {str(bias): errors[bias][name] for bias in BIASES} for name in errors[BIASES[0]]}),
             ),
         ],
     )
@@ -66,7 +62,7 @@ def run(effort: Effort) -> Found:
 
 def one(bias: float, seed: int, effort: Effort) -> dict[str, float]:
     """RMSE of the mean rating, of biases alone, of vectors alone, and of both."""
-    data = effort.pick(*SIZES) | {"rank": RANK, "true_bias": bias, "spread": SPREAD, "data_seed": seed}
+    data = effort.pick(QUICK, FULL) | {"rank": RANK, "true_bias": bias, "spread": SPREAD, "data_seed": seed}
     common = {"steps": effort.pick(*STEPS), "seed": seed, "device": effort.device} | data
     both = train("ratings", "dot", dim=RANK, **common)
     return {
@@ -82,36 +78,23 @@ def share(row: Mapping[str, float]) -> float:
     return (row["mean"] ** 2 - row["biases"] ** 2) / (row["mean"] ** 2 - row["both"] ** 2)
 
 
-def middle(rows: Sequence[Mapping[str, float]], name: str) -> str:
-    return f"{sum(row[name] for row in rows) / len(rows):.3f}"
-
-
-def decide(shares: Mapping[float, Sequence[float]]) -> Verdict:
+def judge(shares: Mapping[float, Sequence[float]]) -> Verdict:
     """From the share of the biases in each seed, at each setting of the dial."""
-    most = [min(values) > MOST for values in shares.values()]
-    if any(most):
-        return Verdict.HOLDS if all(most) else Verdict.LIMITS
-    never = all(max(values) <= MOST for values in shares.values())
-    return Verdict.FAILS if never else Verdict.UNDECIDED
+    return judge_settings(shares, above=MOST)
 
 
 CLAIM = Claim(
-    id="biases",
     statement="In ratings most of what can be foretold comes from biases: how a user rates and how an item is rated.",
     sources=("Koren, Bell & Volinsky 2009, Matrix Factorization Techniques for Recommender Systems",),
-    experiment=(
-        "Ratings are made with biases of three sizes beside a dot product of fixed size; biases alone, vectors alone "
-        "(without the mean rating too) and both together are trained, and the explained variance compared."
-    ),
-    decided=(
-        "Biases of standard deviation .2, .4 and .8 each beside a dot product of .8; 400 users, 300 items, 24,000 "
-        "ratings, 500 steps, 3 seeds of data and weights (full: 2,000, 1,500, 400,000, 3,000 steps, 5 seeds). Biases "
-        "do most where they explain more than half of the variance that both explain, in every seed. Holds if that is "
-        "so at all three settings; within limits if at some; does not hold if in no seed at any; otherwise undecided."
-    ),
+    experiment="""Ratings are made with biases of three sizes beside a dot product of fixed size; biases alone, vectors
+    alone (without the mean rating too) and both together are trained, and the explained variance compared.""",
+    decided=f"""Biases of standard deviation {decimal(BIASES[0])}, {decimal(BIASES[1])} and {decimal(BIASES[2])} each
+    beside a dot product of {decimal(SPREAD)}; {QUICK["users"]} users, {QUICK["items"]} items, {QUICK["ratings"]:,}
+    ratings, {STEPS[0]} steps, {SEEDS[0]} seeds of data and weights (full: {FULL["users"]:,}, {FULL["items"]:,},
+    {FULL["ratings"]:,}, {STEPS[1]:,} steps, {SEEDS[1]} seeds). Biases do most where they explain more than
+    {in_words(MOST)} of the variance that both explain, in every seed. Holds if that is so at all three settings; within
+    limits if at some; does not hold if in no seed at any; otherwise undecided.""",
     run=run,
-    note=(
-        "The statement was made of real ratings, such as those of the Netflix Prize. Generated ones can only show "
-        "where the line lies, and that the models find the share that is there."
-    ),
+    note="""The statement was made of real ratings, such as those of the Netflix Prize. Generated ones can only show
+    where the line lies, and that the models find the share that is there.""",
 )

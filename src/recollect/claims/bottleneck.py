@@ -5,78 +5,64 @@ same one-way encoder and the same cell, and were trained on all lengths that the
 """
 
 from collections.abc import Sequence
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from ..core.chart import Chart
-from ._copying import Copying, lines, train, write
-from ._fit import slope
-from ._limits import limits
-from ._shown import said
-from ._trained import seeds
-from .claim import Claim, Effort, Found, Verdict, apart
+from ..tasks.translation.task import TranslationTask
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import slope
+from .laboratory.copying import Copying, choose, full_form, lines, quick_form, right, source_lengths, train_each
+from .laboratory.figures import apart, decimal, in_words, limits, said, scientific
 
-MODELS = ("fixed", "attend")
-COPYING = {False: Copying(shortest=1, longest=10), True: Copying(shortest=1, longest=24, train=100_000)}  # by full
-WIDTH = (64, 256)  # quick, full
-STEPS = (700, 6000)
-TOKENS = (512, 4096)
-RATE = (5e-3, 2e-3)
-SEEDS = (3, 3)
+MODELS = {name: {"model": name} for name in ("fixed", "attend")}
+QUICK = quick_form(Copying(shortest=1, longest=10), steps=700)
+FULL = full_form(Copying(shortest=1, longest=24, train=100_000), steps=6000)
 STEEP = 0.02  # of the error for each further symbol
 FLAT = STEEP / 4
 SHORT = 3  # symbols: a model that errs on every second one of such sentences has learnt nothing
-UNLEARNT = 0.5
+UNLEARNT = 0.5  # of their symbols
 
 
 def run(effort: Effort) -> Found:
-    copying = COPYING[effort.full]
-    lengths = range(copying.shortest, copying.longest + 1)
-    errors: dict[str, list[list[float]]] = {model: [] for model in MODELS}
-    with TemporaryDirectory() as folder:
-        task = copying.load(folder, effort.pick(*TOKENS), device=effort.device)
-        for seed in seeds(effort, *SEEDS):
-            for name in MODELS:
-                model = train(
-                    task,
-                    name,
-                    width=effort.pick(*WIDTH),
-                    steps=effort.pick(*STEPS),
-                    rate=effort.pick(*RATE),
-                    seed=seed,
-                )
-                written = write(model, task, copying)
-                errors[name].append([1 - float(written[length].right.mean()) for length in lengths])
+    form = effort.pick(QUICK, FULL)
+    lengths = form.copying.lengths
+    errors = train_each(form, MODELS, effort, lambda model, task: [wrong(model, task, length) for length in lengths])
     slopes = {name: [slope(lengths, row)[0] for row in rows] for name, rows in errors.items()}
-    near = {
-        name: float(np.mean([row[: SHORT - copying.shortest + 1] for row in rows])) for name, rows in errors.items()
-    }
-    verdict = decide(slopes["fixed"], slopes["attend"], max(near.values()))
+    near = {name: float(np.mean([row[: SHORT - lengths[0] + 1] for row in rows])) for name, rows in errors.items()}
+    verdict = judge(slopes["fixed"], slopes["attend"], max(near.values()))
     end = {name: said([row[-1] for row in rows]) for name, rows in errors.items()}
     return Found(
         verdict=verdict,
         summary=(
             f"share of wrong symbols for each further symbol of the source: one vector {said(slopes['fixed'], 4)}, "
-            f"attention {said(slopes['attend'], 4)}; at {copying.longest} symbols {end['fixed']} against "
+            f"attention {said(slopes['attend'], 4)}; at {lengths[-1]} symbols {end['fixed']} against "
             f"{end['attend']} wrong"
-            + limits(verdict, f"attention is flatter in every seed, but not {FLAT} beside {STEEP} and more")
+            + limits(
+                verdict, f"; the limits: attention is flatter in every seed, but not {FLAT} beside {STEEP} and more"
+            )
         ),
         figures={"lengths": list(lengths), "errors": errors, "slopes": slopes, "short": near},
         charts=[
             Chart(
-                title="Wrong symbols by the length of the source",
-                x="symbols of the source",
-                y="share of wrong symbols",
-                lines=lines(errors, lengths),
-                level=1 - copying.chance,
+                "Wrong symbols by the length of the source",
+                "symbols of the source",
+                "share of wrong symbols",
+                lines(errors, lengths),
+                level=1 - form.copying.chance,
                 level_name="guessing",
             )
         ],
     )
 
 
-def decide(fixed: Sequence[float], attend: Sequence[float], short: float) -> Verdict:
+def wrong(model: Any, task: TranslationTask, length: int) -> float:
+    """The share of wrong symbols in sentences of so many."""
+    return 1 - float(right(model, choose(task, source_lengths(task) == length))[:, :length].float().mean())
+
+
+def judge(fixed: Sequence[float], attend: Sequence[float], short: float) -> Verdict:
     """From the slopes of each seed, and the larger error on short sentences."""
     if short > UNLEARNT:
         return Verdict.UNDECIDED
@@ -86,7 +72,6 @@ def decide(fixed: Sequence[float], attend: Sequence[float], short: float) -> Ver
 
 
 CLAIM = Claim(
-    id="bottleneck",
     statement="One vector for a whole sentence serves worse the longer the sentence is, and attention does not.",
     sources=(
         "Bahdanau, Cho & Bengio 2015, Neural Machine Translation by Jointly Learning to Align and Translate",
@@ -94,17 +79,14 @@ CLAIM = Claim(
         "001_56d5b8bda4e4cf77.txt",
         "004_ae40ae433d185804.txt",
     ),
-    experiment=(
-        "A GRU that begins with its encoder's last state and one that attends copy random sentences out of 8 symbols; "
-        "both are trained on all lengths and tested on each, with the reference read so far."
-    ),
-    decided=(
-        "Quick: 1 to 10 symbols, width 64, 700 steps of 512 tokens, rate 5e-3; full: 1 to 24 symbols, width 256, 6,000 "
-        "steps of 4,096 tokens, rate 2e-3; 3 seeds. The share of wrong symbols is fitted by a line over the length. "
-        "Holds if every seed's slope is at least .02 for the one vector and at most .005 for attention; within limits "
-        "if only every slope of attention is below every one of the vector; does not hold if it is the other way "
-        "round; undecided where they overlap, or where either model errs on more than half of the symbols in sentences "
-        "of up to 3."
-    ),
+    experiment=f"""A GRU that begins with its encoder's last state and one that attends copy random sentences out of
+    {QUICK.copying.symbols} symbols; both are trained on all lengths and tested on each, with the reference read so
+    far.""",
+    decided=f"""Quick: {QUICK.copying}, {QUICK}, rate {scientific(QUICK.rate)}; full: {FULL.copying}, {FULL}, rate
+    {scientific(FULL.rate)}; {QUICK.seeds} seeds. The share of wrong symbols is fitted by a line over the length. Holds
+    if every seed's slope is at least {decimal(STEEP)} for the one vector and at most {decimal(FLAT)} for attention;
+    within limits if only every slope of attention is below every one of the vector; does not hold if it is the other
+    way round; undecided where they overlap, or where either model errs on more than {in_words(UNLEARNT)} of the symbols
+    in sentences of up to {SHORT}.""",
     run=run,
 )

@@ -6,11 +6,11 @@ import torch
 
 from ..core import laws
 from ..core import state as states
-from ..core.chart import Chart, Line
 from ..core.contract import Config, Example
 from ..layers import LINEAGE, attention
-from ._fit import exponent
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import exponent, law_breakers
+from .laboratory.figures import growth, rows
 
 DIM, LENGTHS = 16, (16, 64, 256, 1024)
 GROWING = "attention"  # the one layer whose state is a cache
@@ -33,20 +33,6 @@ def measured(config: Config, device: str) -> list[int]:
     return found
 
 
-def broken() -> list[str]:
-    """Layers whose state is not what they declare, step by step, in any setting."""
-    torch.manual_seed(0)
-    wrong = []
-    for name, kind in LINEAGE.items():
-        for config in kind.variants():
-            example = config.example(2, 9)
-            try:
-                laws.size(config.build().double().eval(), example.x, memory=example.memory)
-            except laws.LawBroken:
-                wrong.append(name)
-    return wrong
-
-
 def judge(power: float, fixed: Mapping[str, list[int]], wrong: int) -> Verdict:
     """`power`: exponent of attention's state; `fixed`: bytes of all others; `wrong`: layers that break the Size law."""
     grows = LINEAR[0] <= power <= LINEAR[1]
@@ -61,7 +47,7 @@ def run(effort: Effort) -> Found:
     shared = measured(attention.Config(dim=DIM, heads=4, kv_heads=1), effort.device)
     fixed = {name: row for name, row in found.items() if name != GROWING}
     power = exponent(LENGTHS, found[GROWING])
-    wrong = broken()
+    _, wrong = law_breakers(lambda layer, example: laws.size(layer, example.x, memory=example.memory), 9)
     step = (found[GROWING][-1] - found[GROWING][-2]) / (LENGTHS[-1] - LENGTHS[-2])
     still = sum(len(set(row)) == 1 for row in fixed.values())
     return Found(
@@ -83,16 +69,11 @@ def run(effort: Effort) -> Found:
             "law_broken": wrong,
         },
         charts=[
-            Chart(
-                title=f"Bytes of state, width {DIM}",
-                x="steps read",
-                y="bytes",
-                lines=[
-                    *(Line(name=name, x=list(LENGTHS), y=row) for name, row in found.items()),
-                    Line(name=f"attention, window {WINDOW}", x=list(LENGTHS), y=window),
-                ],
-                log_x=True,
-                log_y=True,
+            growth(
+                f"Bytes of state, width {DIM}",
+                "steps read",
+                "bytes",
+                rows(LENGTHS, found | {f"attention, window {WINDOW}": window}),
             )
         ],
     )
@@ -104,14 +85,12 @@ def _source(kind: type[Config]) -> dict[str, int]:
 
 
 CLAIM = Claim(
-    id="cache",
     statement="Attention's KV cache grows with every token, a fixed state does not.",
     sources=("Vaswani et al. 2017", "Katharopoulos et al. 2020", "001_56d5b8bda4e4cf77.txt"),
-    experiment="Bytes of state, storage counted, of every layer of the lineage after 16 to 1,024 steps; the Size law.",
-    decided=(
-        f"Width {DIM}: attention's state grows with an exponent between {LINEAR[0]} and {LINEAR[1]}, every other "
-        "layer's has the same bytes at every length, and no setting breaks the Size law."
-    ),
+    experiment=f"""Bytes of state, storage counted, of every layer of the lineage after {LENGTHS[0]} to {LENGTHS[-1]:,}
+    steps; the Size law.""",
+    decided=f"""Width {DIM}: attention's state grows with an exponent between {LINEAR[0]} and {LINEAR[1]}, every other
+    layer's has the same bytes at every length, and no setting breaks the Size law.""",
     note="What a decoder keeps of its source (soft-align, cross-attention) is fixed too: as long as the source.",
     run=run,
 )

@@ -1,9 +1,8 @@
 """A claim: a sentence out of the books, the smallest clean experiment on it, and how the verdict is reached.
 
-The thresholds stand in the claim's file beside the experiment and were committed before its first result was looked at.
+The thresholds stand in the claim's file beside the experiment and were committed before its first result was seen.
 """
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -30,6 +29,10 @@ class Effort:
     def pick(self, quick: Any, full: Any) -> Any:
         return full if self.full else quick
 
+    def seed_range(self, quick: int, full: int) -> range:
+        """The seeds of a claim's runs."""
+        return range(self.seeds or self.pick(quick, full))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
@@ -43,7 +46,8 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    id: str
+    """A claim as its file declares it; the file's name is its id. Line breaks in the texts are read as spaces."""
+
     statement: str  # one sentence
     sources: Sequence[str]  # where it is made: papers, and seed notes by file name
     experiment: str  # what is done, in a sentence or two
@@ -52,16 +56,6 @@ class Claim:
     deterministic: bool = False  # asserted in the tests
     note: str = ""  # where a source errs, said kindly
 
-
-def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and range over seeds: (mean, least, greatest)."""
-    return statistics.fmean(values), min(values), max(values)
-
-
-def apart(better: Sequence[float], worse: Sequence[float], margin: float = 0.0) -> bool | None:
-    """Whether `better` lies under `worse` by more than `margin` for every pair of seeds; None where they overlap."""
-    if max(better) + margin < min(worse):
-        return True
-    if min(better) + margin >= max(worse):
-        return False
-    return None
+    def __post_init__(self) -> None:
+        for name in ("statement", "experiment", "decided", "note"):
+            object.__setattr__(self, name, " ".join(getattr(self, name).split()))

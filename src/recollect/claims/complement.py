@@ -10,17 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..core.chart import Chart
 from ..models import language, ngram
 from ..tasks.text import data as corpus
 from ..tasks.text.mixture import best_share, mix
-from ..tasks.text.task import Config as TextConfig
+from ..tasks.text.settings import Config as TextConfig
 from ..tasks.text.task import TextTask
-from ._limits import limits
-from ._own_data import fit
-from ._shown import curve, said
-from ._trained import seeds
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import bars, curve, decimal, gather, judge_settings, limits, said, scientific
+from .laboratory.training import fit
 
 MODULES = (40, None)  # of the library's files that have no underscore, by name; None: all
 LEAST = 20_000  # bytes of a file
@@ -46,36 +43,35 @@ def run(effort: Effort) -> Found:
         counted.train_on(task.tokens("train"))
         counted.to(effort.device)
         losses = {split: task.losses(counted, split, "stateful") for split in ("valid", "test")}
-        for seed in seeds(effort, *SEEDS):
+        config = language.Config(vocab=data.tokenizer.size, model="gru", width=effort.pick(*WIDTH), layers=1)
+        for seed in effort.seed_range(*SEEDS):
             for steps in budgets:
-                config = language.Config(vocab=data.tokenizer.size, model="gru", width=effort.pick(*WIDTH), layers=1)
-                model = fit(task, config, steps=steps, rate=effort.pick(*RATE), seed=seed, device=effort.device)
+                model = fit(task, config.build, steps=steps, rate=effort.pick(*RATE), seed=seed, device=effort.device)
                 rows[steps].append(mixed(task, model, losses))
+    found = {steps: gather(each) for steps, each in rows.items()}
     gains = {
         steps: [min(row["n-gram"], row["network"]) - row["mixture"] for row in each] for steps, each in rows.items()
     }
     words = [
-        f"after {steps} steps network {said([row['network'] for row in each])}, mixture "
-        f"{said([row['mixture'] for row in each])}, {said(gains[steps])} below the better of both"
-        for steps, each in rows.items()
+        f"after {steps} steps network {said(each['network'])}, mixture {said(each['mixture'])}, "
+        f"{said(gains[steps])} below the better of both"
+        for steps, each in found.items()
     ]
-    alone = rows[budgets[0]][0]["n-gram"]
-    verdict = decide(gains)
+    verdict = judge(gains)
     where = " and ".join(str(steps) for steps, values in gains.items() if min(values) > MARGIN)
     return Found(
         verdict=verdict,
-        summary=f"nats a character of the test: {ORDER}-gram {alone:.3f}; "
+        summary=f"nats a character of the test: {ORDER}-gram {rows[budgets[0]][0]['n-gram']:.3f}; "
         + "; ".join(words)
-        + limits(verdict, f"after {where} steps only"),
+        + limits(verdict, f"; the limits: after {where} steps only"),
         figures={"rows": rows, "gains": gains},
         charts=[
-            Chart(
-                title="Alone and mixed",
-                x="steps of the network",
-                y="nats a character",
-                kind="bars",
-                lines=[
-                    curve(name, {str(steps): [row[name] for row in each] for steps, each in rows.items()})
+            bars(
+                "Alone and mixed",
+                "steps of the network",
+                "nats a character",
+                [
+                    curve(name, {str(steps): each[name] for steps, each in found.items()})
                     for name in ("n-gram", "network", "mixture")
                 ],
             )
@@ -101,32 +97,24 @@ def mixed(task: TextTask, model: Any, counted: Mapping[str, Any]) -> dict[str, f
     return {name: float(values.mean()) for name, values in figures.items()} | {"share of the n-gram": share}
 
 
-def decide(gains: Mapping[int, Sequence[float]]) -> Verdict:
+def judge(gains: Mapping[int, Sequence[float]]) -> Verdict:
     """From what the mixture gains over the better of both, in each seed of each budget."""
-    helped = [min(values) > MARGIN for values in gains.values()]
-    if any(helped):
-        return Verdict.HOLDS if all(helped) else Verdict.LIMITS
-    never = all(max(values) <= MARGIN for values in gains.values())
-    return Verdict.FAILS if never else Verdict.UNDECIDED
+    return judge_settings(gains, above=MARGIN)
 
 
 CLAIM = Claim(
-    id="complement",
     statement="An n-gram and a neural language model complement each other: a mixture of both is better than either.",
     sources=(
         "Bengio et al. 2003, A Neural Probabilistic Language Model",
         "Mikolov et al. 2010, Recurrent neural network based language model",
     ),
-    experiment=(
-        "A Kneser–Ney 5-gram and a GRU of characters are made from the same files of Python's library; their mixture's "
-        "share is fitted on other files, and all three are measured on a third part, the state carried."
-    ),
-    decided=(
-        "Quick: 40 files, width 96, 100 and 400 steps of 16 rows of 64 at rate 5e-3, 20,000 characters measured; full: "
-        "all files of 20 kB and more, width 512, 500 and 4,000 steps of 64 rows at rate 2e-3, 100,000 characters; 3 "
-        "seeds. Holds if at both budgets every seed's mixture is more than .01 nats a character below the better of "
-        "both; within limits if at one budget only; does not hold if no seed gains that much at either; otherwise "
-        "undecided."
-    ),
+    experiment=f"""A Kneser–Ney {ORDER}-gram and a GRU of characters are made from the same files of Python's library;
+    their mixture's share is fitted on other files, and all three are measured on a third part, the state carried.""",
+    decided=f"""Quick: {MODULES[0]} files, width {WIDTH[0]}, {BUDGETS[0][0]} and {BUDGETS[0][1]} steps of {BATCH[0]}
+    rows of {CONTEXT} at rate {scientific(RATE[0])}, {TOKENS[0]:,} characters measured; full: all files of
+    {LEAST // 1000} kB and more, width {WIDTH[1]}, {BUDGETS[1][0]} and {BUDGETS[1][1]:,} steps of {BATCH[1]} rows at
+    rate {scientific(RATE[1])}, {TOKENS[1]:,} characters; {SEEDS[0]} seeds. Holds if at both budgets every seed's
+    mixture is more than {decimal(MARGIN)} nats a character below the better of both; within limits if at one budget
+    only; does not hold if no seed gains that much at either; otherwise undecided.""",
     run=run,
 )

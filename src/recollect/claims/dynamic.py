@@ -5,8 +5,8 @@ from torch import Tensor
 
 from ..core.chart import Chart, Line, Map
 from ..layers import conv, encoder, lstm, window
-from ._autograd import outputs, slopes
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import outputs, slopes
 
 DIM, STEPS, SEED, PAIRS = 16, 8, 0, 10
 STATIC = 1e-12  # largest difference between two mixing matrices that counts as none
@@ -58,19 +58,14 @@ def run(effort: Effort) -> Found:
         figures={"fixed": fixed, "chosen": chosen, "lstm_forget_gate": gate},
         charts=[
             *(
-                Map(
-                    title=f"Attention weights by x·x, {name} input",
-                    x="input position",
-                    y="output position",
-                    values=grid[0].tolist(),
-                )
+                Map(f"Attention weights by x·x, {name} input", "input position", "output position", grid[0].tolist())
                 for name, grid in zip(("one", "another"), shown[0], strict=True)
             ),
             Chart(
-                title="How much the mixing matrix changes with the input",
-                x="layer",
-                y="change",
-                lines=[Line(name="change", x=[*fixed, *chosen], y=[*fixed.values(), *chosen.values()])],
+                "How much the mixing matrix changes with the input",
+                "layer",
+                "change",
+                [Line("change", [*fixed, *chosen], [*fixed.values(), *chosen.values()])],
                 kind="bars",
             ),
         ],
@@ -78,19 +73,14 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="dynamic",
     statement="The weights by which attention mixes positions depend on the input; those of a convolution do not.",
     sources=("Vaswani et al. 2017", "001_56d5b8bda4e4cf77.txt"),
     experiment="Give each layer two inputs and compare the matrices by which it mixes positions.",
-    decided=(
-        f"{PAIRS} pairs of inputs of {STEPS} steps, width {DIM}, float64: ∂y/∂x of a convolution and of a linear "
-        f"window differs by at most {STATIC:g}; attention's weights by a mean total variation of at least {MOVES:g} "
-        "for every pair."
-    ),
-    note=(
-        "What attention learns (W_q, W_k, W_v) is as fixed after training as a convolution's kernel; what changes with "
-        "the input is the mixing that these compute. Gates of an LSTM are chosen by the input as well."
-    ),
+    decided=f"""{PAIRS} pairs of inputs of {STEPS} steps, width {DIM}, float64: ∂y/∂x of a convolution and of a linear
+    window differs by at most {STATIC:g}; attention's weights by a mean total variation of at least {MOVES:g} for every
+    pair.""",
+    note="""What attention learns (W_q, W_k, W_v) is as fixed after training as a convolution's kernel; what changes
+    with the input is the mixing that these compute. Gates of an LSTM are chosen by the input as well.""",
     run=run,
     deterministic=True,
 )

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from ..core.chart import Chart
 from ..tasks.ratings.model import recovery
-from ._limits import limits
-from ._shown import curve, said
-from ._trained import seeds, train
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import bars, curve, decimal, gather, limits, said
+from .laboratory.training import train
 
 RANK = 4
-SIZES = ({"users": 400, "items": 300, "ratings": 30_000}, {"users": 2000, "items": 1500, "ratings": 400_000})
+QUICK = {"users": 400, "items": 300, "ratings": 30_000}
+FULL = {"users": 2000, "items": 1500, "ratings": 400_000}
 STEPS = (600, 3000)
 SEEDS = (5, 10)
 ENOUGH = 0.9  # a correlation that counts as recovered
@@ -25,9 +24,9 @@ TURNS = 1000  # random rotations of the true features, to see what chance gives
 
 
 def run(effort: Effort) -> Found:
-    rows = [one(seed, effort) for seed in seeds(effort, *SEEDS)]
-    found = {name: [row[name] for row in rows] for name in rows[0]}
-    verdict = decide(found["canonical"], found["alone"])
+    found = gather(one(seed, effort) for seed in effort.seed_range(*SEEDS))
+    verdict = judge(found["canonical"], found["alone"])
+    compared = {"the space": "canonical", "one dimension": "alone", "one dimension, by chance": "by chance"}
     return Found(
         verdict=verdict,
         summary=(
@@ -35,26 +34,16 @@ def run(effort: Effort) -> Found:
             f"correlation of a true feature with one learned dimension {said(found['alone'])}, where a random rotation "
             f"of the true ones has {said(found['by chance'])}; a rotation of all vectors moves scores by at most "
             f"{max(found['turned']):.1e}; RMSE learned {said(found['learned'])}, with hand-set features "
-            f"{said(found['hand-set'])}, noise {rows[0]['noise']:.3f}"
-            + limits(verdict, "up to a rotation: the space is found, its axes are not")
+            f"{said(found['hand-set'])}, noise {found['noise'][0]:.3f}"
+            + limits(verdict, "; the limits: up to a rotation: the space is found, its axes are not")
         ),
         figures=found,
         charts=[
-            Chart(
-                title="How much of the true features is found",
-                x="compared",
-                y="correlation",
-                kind="bars",
-                lines=[
-                    curve(
-                        "films",
-                        {
-                            "the space": found["canonical"],
-                            "one dimension": found["alone"],
-                            "one dimension, by chance": found["by chance"],
-                        },
-                    )
-                ],
+            bars(
+                "How much of the true features is found",
+                "compared",
+                "correlation",
+                [curve("films", {name: found[key] for name, key in compared.items()})],
                 level=ENOUGH,
                 level_name="counts as recovered",
             )
@@ -63,7 +52,7 @@ def run(effort: Effort) -> Found:
 
 
 def one(seed: int, effort: Effort) -> dict[str, float]:
-    data = effort.pick(*SIZES) | {"rank": RANK, "data_seed": seed}
+    data = effort.pick(QUICK, FULL) | {"rank": RANK, "data_seed": seed}
     common = {"steps": effort.pick(*STEPS), "seed": seed, "device": effort.device}
     learned = train("ratings", "dot", dim=RANK, **common, **data)
     given = train("ratings", "features", features="truth", **common, **data)
@@ -92,7 +81,7 @@ def rotation(size: int, draw: torch.Generator) -> torch.Tensor:
     return q * r.diagonal().sign()
 
 
-def decide(canonical: Sequence[float], alone: Sequence[float]) -> Verdict:
+def judge(canonical: Sequence[float], alone: Sequence[float]) -> Verdict:
     """From each seed's correlations: of the spaces, and of single dimensions."""
     if min(alone) >= ENOUGH:
         return Verdict.HOLDS
@@ -102,28 +91,22 @@ def decide(canonical: Sequence[float], alone: Sequence[float]) -> Verdict:
 
 
 CLAIM = Claim(
-    id="films",
     statement="Features of films that are only learned from ratings come to mean something, dimension by dimension.",
     sources=(
         "Bloem 2019, Transformers from scratch",
         "Koren, Bell & Volinsky 2009, Matrix Factorization Techniques for Recommender Systems",
         "000_9b45f3fd679b11ad.txt",
     ),
-    experiment=(
-        "Ratings are made from 4 known features of each film and each user; vectors of 4 dimensions are learned from "
-        "them and held to the truth: as a space, and each true feature against its best single dimension. Beside them "
-        "stands a model that is given the films' true features."
-    ),
-    decided=(
-        "400 users, 300 films and 30,000 ratings, 600 steps, 5 seeds of data and weights (full: 2,000, 1,500, 400,000, "
-        "3,000 steps, 10 seeds). Holds if in every seed the mean best correlation of a true feature with a single "
-        "learned dimension is at least .9; within limits (up to a rotation) if only the least canonical correlation "
-        "is; does not hold if no seed's is; otherwise undecided."
-    ),
+    experiment=f"""Ratings are made from {RANK} known features of each film and each user; vectors of {RANK} dimensions
+    are learned from them and held to the truth: as a space, and each true feature against its best single dimension.
+    Beside them stands a model that is given the films' true features.""",
+    decided=f"""{QUICK["users"]} users, {QUICK["items"]} films and {QUICK["ratings"]:,} ratings, {STEPS[0]} steps,
+    {SEEDS[0]} seeds of data and weights (full: {FULL["users"]:,}, {FULL["items"]:,}, {FULL["ratings"]:,}, {STEPS[1]:,}
+    steps, {SEEDS[1]} seeds). Holds if in every seed the mean best correlation of a true feature with a single learned
+    dimension is at least {decimal(ENOUGH)}; within limits (up to a rotation) if only the least canonical correlation
+    is; does not hold if no seed's is; otherwise undecided.""",
     run=run,
-    note=(
-        "The note says that a dimension may come to stand for romance and another for action. Since any rotation of "
-        "all vectors gives the same scores, the ratings alone cannot make it so: a direction has a meaning, an axis "
-        "need not."
-    ),
+    note="""The note says that a dimension may come to stand for romance and another for action. Since any rotation
+    of all vectors gives the same scores, the ratings alone cannot make it so: a direction has a meaning, an axis
+    need not.""",
 )

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ..core.chart import Chart, Line
 from ..layers import lstm
-from .claim import Claim, Effort, Found, Verdict, interval
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import curve, interval
 
 STEPS, WIDTH = 50, 8
 BIASES = (0.0, 1.0, 2.0, 5.0)  # of the forget gate, in all
@@ -57,7 +58,7 @@ def run(effort: Effort) -> Found:
     wanted = {bias: (1 / (1 + math.exp(-bias))) ** STEPS for bias in BIASES}
     found = {bias: alone(bias) for bias in BIASES}
     error = max(abs(found[bias] / wanted[bias] - 1) for bias in BIASES)
-    drawn = {bias: [random(bias, seed) for seed in range(effort.seeds or SEEDS)] for bias in BIASES}
+    drawn = {bias: [random(bias, seed) for seed in effort.seed_range(SEEDS, SEEDS)] for bias in BIASES}
     medians = {bias: statistics.median(values) for bias, values in drawn.items()}
     exact = ", ".join(f"{found[bias]:.2g} at b = {bias:g}" for bias in BIASES)
     loose = ", ".join(f"{m:.2g} ({min(drawn[b]):.2g} to {max(drawn[b]):.2g}) at b = {b:g}" for b, m in medians.items())
@@ -76,17 +77,13 @@ def run(effort: Effort) -> Found:
         },
         charts=[
             Chart(
-                title=f"What is left of a gradient after {STEPS} steps",
-                x="bias of the forget gate",
-                y="‖∂c_T/∂c_(T−50)‖",
-                lines=[
-                    Line(name="gates alone", x=names, y=[found[bias] for bias in BIASES]),
-                    Line(
-                        name="random weights and inputs",
-                        x=names,
-                        y=[medians[bias] for bias in BIASES],
-                        low=[min(drawn[bias]) for bias in BIASES],
-                        high=[max(drawn[bias]) for bias in BIASES],
+                f"What is left of a gradient after {STEPS} steps",
+                "bias of the forget gate",
+                "‖∂c_T/∂c_(T−50)‖",
+                [
+                    Line("gates alone", names, [found[bias] for bias in BIASES]),
+                    curve(
+                        "random weights and inputs", {f"{bias:g}": drawn[bias] for bias in BIASES}, statistics.median
                     ),
                 ],
                 log_y=True,
@@ -96,25 +93,18 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="forget-gate",
     statement="An LSTM's cell carries a gradient far only while its forget gates stay open.",
     sources=(
         "Hochreiter & Schmidhuber 1997",
         "Gers, Schmidhuber & Cummins 2000",
         "Jozefowicz, Zaremba & Sutskever 2015",
     ),
-    experiment=(
-        f"∂c_T/∂c_(T−{STEPS}) by backpropagation through the layer: with nothing but a forget bias b, and with random "
-        "weights and inputs."
-    ),
-    decided=(
-        f"Biases {BIASES}, width {WIDTH}: the gates alone within {EXACT:g} of σ(b)^{STEPS}; with random weights "
-        f"({SEEDS} seeds) the median at b = 5 at least {FACTOR:,.0f} times that at b = 1."
-    ),
-    note=(
-        "The bias is the total one: torch keeps two, which add up. An LSTM does not cure vanishing by itself; at "
-        "b = 1, the usual advice, a path of 50 steps still keeps less than a millionth."
-    ),
+    experiment=f"""∂c_T/∂c_(T−{STEPS}) by backpropagation through the layer: with nothing but a forget bias b, and with
+    random weights and inputs.""",
+    decided=f"""Biases {BIASES}, width {WIDTH}: the gates alone within {EXACT:g} of σ(b)^{STEPS}; with random weights
+    ({SEEDS} seeds) the median at b = 5 at least {FACTOR:,.0f} times that at b = 1.""",
+    note="""The bias is the total one: torch keeps two, which add up. An LSTM does not cure vanishing by itself; at b =
+    1, the usual advice, a path of 50 steps still keeps less than a millionth.""",
     run=run,
     deterministic=True,
 )

@@ -1,22 +1,22 @@
 """Gated cells against the plain one, on a sum of two numbers that lie far apart."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ..core.chart import Chart
-from ._shown import curve, said, sentence
-from ._trained import seeds, train
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import bars, curves, said_each, sentence
+from .laboratory.training import train_seeds
 
 LEARNED = 0.02  # squared error; knowing only the later of the two numbers gives 1/12, neither of them 1/6
 GATED = ("lstm", "gru")
 PLAIN = "rnn"
 CELLS = {"rnn": {}, "lstm": {"forget_bias": 1.0}, "gru": {}}
-QUICK = {
+QUICK: dict[str, Any] = {
     "lengths": (100,),
     "rates": {"rnn": (1e-2, 1e-3), "lstm": (1e-2,), "gru": (1e-2,)},
     "run": {"steps": 800, "width": 32, "batch": 32, "eval_rows": 500},
 }
-FULL = {
+FULL: dict[str, Any] = {
     "lengths": (100, 200),
     "rates": dict.fromkeys(CELLS, (1e-2, 3e-3, 1e-3)),
     "run": {"steps": 5000, "width": 64, "batch": 64},
@@ -28,33 +28,28 @@ def run(effort: Effort) -> Found:
     terms = effort.pick(QUICK, FULL)
     found: dict[int, dict[str, list[float]]] = {}
     for length in terms["lengths"]:
-        found[length] = {cell: [] for cell in CELLS}
+        found[length] = {}
         for cell, settings in CELLS.items():
-            for seed in seeds(effort, *SEEDS):
-                common = terms["run"] | settings | {"layers": 1, "length": length, "split": "test"}
-                rates = terms["rates"][cell]
-                runs = [train("adding", cell, seed=seed, device=effort.device, lr=lr, **common) for lr in rates]
-                found[length][cell].append(min(runs, key=lambda run: run.valid).metric)
+            common = terms["run"] | settings | {"layers": 1, "length": length, "split": "test"}
+            rates = [train_seeds("adding", cell, effort, SEEDS, lr=lr, **common) for lr in terms["rates"][cell]]
+            best = [min(runs, key=lambda run: run.valid) for runs in zip(*rates, strict=True)]
+            found[length][cell] = [run.metric for run in best]
     verdict, limits = judge(found)
-    effects = "; ".join(
-        f"T = {length}: " + ", ".join(f"{cell} {said(errors, 4)}" for cell, errors in cells.items())
-        for length, cells in found.items()
-    )
-    lines = [curve(f"T = {length}", cells) for length, cells in found.items()]
-    chart = Chart(
-        title="Adding two numbers that lie far apart",
-        x="cell",
-        y="squared error",
-        lines=lines,
-        kind="bars",
-        level=1 / 6,
-        level_name="always saying 1",
-    )
+    effects = "; ".join(f"T = {length}: {said_each(cells, 4)}" for length, cells in found.items())
     return Found(
         verdict=verdict,
         summary=f"Squared error on adding, mean and range over seeds: {effects}. {sentence(limits)}",
         figures={"mse": {str(length): cells for length, cells in found.items()}},
-        charts=[chart],
+        charts=[
+            bars(
+                "Adding two numbers that lie far apart",
+                "cell",
+                "squared error",
+                curves({f"T = {length}": cells for length, cells in found.items()}),
+                level=1 / 6,
+                level_name="always saying 1",
+            )
+        ],
     )
 
 
@@ -85,20 +80,21 @@ def judge(found: Mapping[int, Mapping[str, Sequence[float]]]) -> tuple[Verdict, 
 
 
 CLAIM = Claim(
-    id="gates",
     statement="Cells with gates (LSTM, GRU) learn longer lags than the plain recurrent cell.",
     sources=(
         "Hochreiter & Schmidhuber 1997, Long Short-Term Memory",
         "Chung 2014, Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling (arXiv 1412.3555)",
         "001_56d5b8bda4e4cf77.txt",
     ),
-    experiment="One layer of each cell is trained to add two marked numbers out of T, asked for at the end. "
-    "LSTM and GRU are judged apart.",
-    decided=f"A cell has learnt T when the squared error is below {LEARNED} with every seed (the later number alone: "
-    "1/12, neither: 1/6). A gated cell learns longer lags when it has learnt a T that the plain one learns with no "
-    "seed. Holds: both do; within limits: one. Does not hold: the plain one learns a T that neither does. Quick: "
-    "T = 100, width 32, 800 steps of 32 rows, 2 seeds, rate 0.01, for the plain cell also 0.001 and the better of the "
-    "two by validation. Full: T = 100 and 200, width 64, 5,000 steps of 64 rows, 3 seeds, the best of three rates for "
-    "all. The LSTM's forget gates start at a bias of 1.",
+    experiment="""One layer of each cell is trained to add two marked numbers out of T, asked for at the end. LSTM and
+    GRU are judged apart.""",
+    decided=f"""A cell has learnt T when the squared error is below {LEARNED} with every seed (the later number alone:
+    1/12, neither: 1/6). A gated cell learns longer lags when it has learnt a T that the plain one learns with no seed.
+    Holds: both do; within limits: one. Does not hold: the plain one learns a T that neither does. Quick: T =
+    {QUICK["lengths"][0]}, width {QUICK["run"]["width"]}, {QUICK["run"]["steps"]} steps of {QUICK["run"]["batch"]} rows,
+    {SEEDS[0]} seeds, rate {QUICK["rates"]["gru"][0]}, for the plain cell also {QUICK["rates"]["rnn"][1]} and the better
+    of the two by validation. Full: T = {FULL["lengths"][0]} and {FULL["lengths"][1]}, width {FULL["run"]["width"]},
+    {FULL["run"]["steps"]:,} steps of {FULL["run"]["batch"]} rows, {SEEDS[1]} seeds, the best of three rates for all.
+    The LSTM's forget gates start at a bias of {CELLS["lstm"]["forget_bias"]:g}.""",
     run=run,
 )

@@ -6,12 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..core.chart import Chart
 from ..tasks.memory.generator import Rows, Test, everywhere
-from ..train.memory import MemoryJob
-from ._shown import curve, said, sentence
-from ._trained import seeds, train
-from .claim import Claim, Effort, Found, Verdict, apart
+from ..tasks.memory.task import MemoryTask
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import apart, bars, curves, said, sentence
+from .laboratory.training import train_seeds
 
 SOLVED, CANNOT, BETTER, EQUAL = 0.95, 0.75, 0.05, 0.02
 HEADS = (1, 2)
@@ -64,7 +63,10 @@ class TwoPlaces(Test):
         return Rows(x, everywhere(rows, self.length, self.far), answers)
 
 
-JOB = MemoryJob(TwoPlaces)
+class TwoPlacesTask(MemoryTask):
+    """Telling which two symbols stood at two distances before."""
+
+    data_config = TwoPlaces
 
 
 def run(effort: Effort) -> Found:
@@ -72,31 +74,31 @@ def run(effort: Effort) -> Found:
     found: dict[str, dict[int, list[float]]] = {}
     params = set()
     for name, feed in {"attention alone": False, "with feed-forward": True}.items():
-        found[name] = {heads: [] for heads in HEADS}
+        found[name] = {}
         for heads in HEADS:
-            for seed in seeds(effort, *SEEDS):
-                trained = train(
-                    JOB, "transformer", seed=seed, device=effort.device, layers=1, heads=heads, feed=feed, **terms
-                )
-                found[name][heads].append(trained.figures["accuracy"])
-                params.add((feed, trained.figures["params"]))
+            settings = terms | {"layers": 1, "heads": heads, "feed": feed}
+            runs = train_seeds(TwoPlacesTask, "transformer", effort, SEEDS, **settings)
+            found[name][heads] = [run.figures["accuracy"] for run in runs]
+            params |= {(feed, run.figures["params"]) for run in runs}
     verdict, limits = judge(found)
     effects = "; ".join(
         f"{name}: " + ", ".join(f"{heads} head{'s' * (heads > 1)} {said(values)}" for heads, values in cells.items())
         for name, cells in found.items()
     )
-    chart = Chart(
-        title="Two places looked up in one step",
-        x="heads",
-        y="right answers",
-        lines=[curve(name, {str(heads): values for heads, values in cells.items()}) for name, cells in found.items()],
-        kind="bars",
-        level=1 / terms["symbols"] ** 2,
-        level_name="chance",
-    )
-    figures = {"accuracy": found, "params": sorted(count for _, count in params)}
     return Found(
-        verdict=verdict, summary=f"Right answers: {effects}. {sentence(limits)}", figures=figures, charts=[chart]
+        verdict=verdict,
+        summary=f"Right answers: {effects}. {sentence(limits)}",
+        figures={"accuracy": found, "params": sorted(count for _, count in params)},
+        charts=[
+            bars(
+                "Two places looked up in one step",
+                "heads",
+                "right answers",
+                curves({name: {str(heads): cells[heads] for heads in HEADS} for name, cells in found.items()}),
+                level=1 / terms["symbols"] ** 2,
+                level_name="chance",
+            )
+        ],
     )
 
 
@@ -118,20 +120,21 @@ def judge(found: Mapping[str, Mapping[int, Sequence[float]]]) -> tuple[Verdict, 
 
 
 CLAIM = Claim(
-    id="heads",
     statement="Several attention heads do at once what one head of the same size cannot.",
     sources=(
         "Vaswani 2017, Attention Is All You Need, section 3.2.2 (arXiv 1706.03762)",
         "Michel 2019, Are Sixteen Heads Really Better than One? (arXiv 1905.10650)",
     ),
-    experiment="One Transformer block, with and without its feed-forward network, must say at each step which symbols "
-    "stood 3 and 7 steps before. One head or two, with equal parameters: the same projections, cut in two.",
-    decided=f"Holds: in both blocks two heads are right at least {SOLVED} and one head at most {CANNOT} of the time "
-    f"with every seed. Within limits: so in one block, or two heads are better by over {BETTER} for every pair of "
-    f"seeds. Does not hold: one head comes within {EQUAL} of two in both blocks with every seed. Quick: width 32, 4 "
-    "symbols, 32 steps, rotary positions, 600 steps of 32 rows, 2 seeds. Full: width 64, 8 symbols, 64 steps, 5,000 "
-    "steps of 128 rows, 5 seeds.",
-    note="One head could in principle weigh two places unequally and have the sum taken apart again; whether training "
-    "finds that is what is measured.",
+    experiment=f"""One Transformer block, with and without its feed-forward network, must say at each step which symbols
+    stood {TwoPlaces.near} and {TwoPlaces.far} steps before. One head or two, with equal parameters: the same
+    projections, cut in two.""",
+    decided=f"""Holds: in both blocks two heads are right at least {SOLVED} and one head at most {CANNOT} of the time
+    with every seed. Within limits: so in one block, or two heads are better by over {BETTER} for every pair of seeds.
+    Does not hold: one head comes within {EQUAL} of two in both blocks with every seed. Quick: width {QUICK["width"]},
+    {QUICK["symbols"]} symbols, {QUICK["length"]} steps, rotary positions, {QUICK["steps"]} steps of {QUICK["batch"]}
+    rows, {SEEDS[0]} seeds. Full: width {FULL["width"]}, {FULL["symbols"]} symbols, {FULL["length"]} steps,
+    {FULL["steps"]:,} steps of {FULL["batch"]} rows, {SEEDS[1]} seeds.""",
+    note="""One head could in principle weigh two places unequally and have the sum taken apart again; whether training
+    finds that is what is measured.""",
     run=run,
 )

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ..core.chart import Chart, Line
 from ..layers import attention
 from ..models.size import parameters
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import growth, rows
 
 DIM, HEADS = 64, (1, 2, 4, 8, 16)
 
@@ -35,31 +35,23 @@ def run(effort: Effort) -> Found:
             "full_width_heads": dict(zip(map(str, HEADS), wide, strict=True)),
         },
         charts=[
-            Chart(
-                title=f"Weights of multi-head attention, width {DIM}",
-                x="heads",
-                y="weights",
-                lines=[
-                    Line(name="heads share the width", x=list(HEADS), y=split),
-                    Line(name="each head as wide as the input", x=list(HEADS), y=wide),
-                ],
-                log_x=True,
-                log_y=True,
+            growth(
+                f"Weights of multi-head attention, width {DIM}",
+                "heads",
+                "weights",
+                rows(HEADS, {"heads share the width": split, "each head as wide as the input": wide}),
             )
         ],
     )
 
 
 CLAIM = Claim(
-    id="heads-params",
     statement="More heads give attention more parameters to learn.",
     sources=("002_4ebd1d3d18a29ec3.txt",),
-    experiment="Count the weights of attention with 1 to 16 heads at one width.",
+    experiment=f"Count the weights of attention with {HEADS[0]} to {HEADS[-1]} heads at one width.",
     decided=f"Width {DIM}, heads {HEADS}: holds if the count grows with every step, else it does not.",
-    note=(
-        "Note 002 says that h heads add 3·h parameters. In the paper (Vaswani et al. 2017, section 3.2.2) each head "
-        "works in d/h dimensions, so that the cost of all heads is that of one of full width."
-    ),
+    note="""Note 002 says that h heads add 3·h parameters. In the paper (Vaswani et al. 2017, section 3.2.2) each head
+    works in d/h dimensions, so that the cost of all heads is that of one of full width.""",
     run=run,
     deterministic=True,
 )

@@ -14,17 +14,18 @@ from typing import Any
 import torch
 
 from ..core import laws
-from ..core.chart import Chart, Line
 from ..layers import norm
 from ..layers.norm import NormName
-from ._trained import Trained, seeds, train
-from .claim import Claim, Effort, Found, Verdict, apart, interval
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import breaks
+from .laboratory.figures import apart, bars, curve, limits, said
+from .laboratory.training import Trained, train_seeds
 
 KEYWORDS, FILLERS = 8, 20
 SHORTEST, LONGEST = 4, 40
 ROWS = {"train": 4_000, "valid": 400}
-STEPS = {False: 400, True: 4_000}  # quick, full
-SEEDS = {False: 3, True: 5}
+STEPS = (400, 4_000)  # quick, full
+SEEDS = (3, 5)
 MARGIN = 0.05  # nats on validation
 SETTINGS: dict[str, Any] = {
     "batch": 4, "bucket": 1, "width": 32, "layers": 2, "heads": 2, "lr": 3e-3, "tokenizer": "words", "choose": "nats",
@@ -44,19 +45,15 @@ def table(path: Path, rows: int, seed: int) -> str:
     return str(path)
 
 
-def breaks(kind: NormName) -> dict[str, bool]:
+def broken_laws(kind: NormName) -> dict[str, bool]:
     """Which laws a norm breaks while it is trained."""
     torch.manual_seed(0)
     x = torch.randn(3, 6, 5, dtype=torch.float64)
-    found = {}
-    for law in ("row", "cause"):
-        layer = norm.Config(dim=5, kind=kind).build().double().train()
-        try:
-            laws.row(layer, x) if law == "row" else laws.cause(layer, x, 3)
-            found[law] = False
-        except laws.LawBroken:
-            found[law] = True
-    return found
+
+    def built() -> Any:
+        return norm.Config(dim=5, kind=kind).build().double().train()
+
+    return {"row": breaks(laws.row, built(), x), "cause": breaks(laws.cause, built(), x, 3)}
 
 
 @torch.no_grad()
@@ -81,78 +78,54 @@ def judge(batch: dict[str, bool], layer: dict[str, bool], nats: Mapping[str, Seq
 
 
 def run(effort: Effort) -> Found:
-    laws_broken = {kind: breaks(kind) for kind in ("layer", "rms", "batch")}
-    nats: dict[str, list[float]] = {"layer": [], "batch": []}
-    errors: dict[str, list[float]] = {"layer": [], "batch": []}
-    gaps: dict[str, list[float]] = {"layer": [], "batch": []}
+    laws_broken = {kind: broken_laws(kind) for kind in ("layer", "rms", "batch")}
     with TemporaryDirectory() as folder:
-        files = {name: table(Path(folder) / f"{name}.tsv", rows, len(name)) for name, rows in ROWS.items()}
-        for kind in nats:
-            for seed in seeds(effort, SEEDS[False], SEEDS[True]):
-                settings = SETTINGS | {"norm": kind, "data": [files["train"]], "valid": [files["valid"]]}
-                found = train(
-                    "labels", "transformer", steps=STEPS[effort.full], seed=seed, device=effort.device, **settings
-                )
-                nats[kind].append(found.figures["nats"])
-                errors[kind].append(found.figures["error"])
-                gaps[kind].append(gap(found))
-
-    def told(values: Sequence[float]) -> str:
-        mean, low, high = interval(values)
-        return f"{mean:.3f} ({low:.3f} to {high:.3f})"
-
-    kinds = ("layer", "batch")
-    names = ["LayerNorm", "BatchNorm"]
+        files = {name: [table(Path(folder) / f"{name}.tsv", rows, len(name))] for name, rows in ROWS.items()}
+        settings = SETTINGS | {"data": files["train"], "valid": files["valid"], "steps": effort.pick(*STEPS)}
+        runs = {
+            kind: train_seeds("labels", "transformer", effort, SEEDS, norm=kind, **settings)
+            for kind in ("layer", "batch")
+        }
+        gaps = {kind: [gap(found) for found in each] for kind, each in runs.items()}
+    nats = {kind: [found.figures["nats"] for found in each] for kind, each in runs.items()}
+    errors = {kind: [found.figures["error"] for found in each] for kind, each in runs.items()}
     verdict = judge(laws_broken["batch"], laws_broken["layer"], nats)
-    limits = " So it is true of the laws; LayerNorm reached no more here." if verdict is Verdict.LIMITS else ""
+    names = {"LayerNorm": "layer", "BatchNorm": "batch"}
     return Found(
         verdict=verdict,
         summary=(
             f"In training BatchNorm breaks {' and '.join(law for law, bad in laws_broken['batch'].items() if bad)}; "
             f"LayerNorm breaks {' and '.join(law for law, bad in laws_broken['layer'].items() if bad) or 'neither'}. "
             f"On batches of {SETTINGS['batch']} ragged rows, validation nats, mean and range over seeds: LayerNorm "
-            f"{told(nats['layer'])}, BatchNorm {told(nats['batch'])}; in use less in training: LayerNorm "
-            f"{told(gaps['layer'])}, BatchNorm {told(gaps['batch'])}.{limits}"
+            f"{said(nats['layer'])}, BatchNorm {said(nats['batch'])}; in use less in training: LayerNorm "
+            f"{said(gaps['layer'])}, BatchNorm {said(gaps['batch'])}."
+            + limits(verdict, " So it is true of the laws; LayerNorm reached no more here.")
         ),
         figures={"laws_broken": laws_broken, "nats": nats, "error": errors, "use_less_training": gaps},
         charts=[
-            Chart(
-                title=f"Transformers on batches of {SETTINGS['batch']} ragged rows",
-                x="norm",
-                y="nats",
-                lines=[
-                    Line(
-                        name=name,
-                        x=names,
-                        y=[fmean(found[kind]) for kind in kinds],
-                        low=[min(found[kind]) for kind in kinds],
-                        high=[max(found[kind]) for kind in kinds],
-                    )
-                    for name, found in (("validation", nats), ("in use less in training", gaps))
+            bars(
+                f"Transformers on batches of {SETTINGS['batch']} ragged rows",
+                "norm",
+                "nats",
+                [
+                    curve(title, {name: found[kind] for name, kind in names.items()})
+                    for title, found in (("validation", nats), ("in use less in training", gaps))
                 ],
-                kind="bars",
             )
         ],
     )
 
 
 CLAIM = Claim(
-    id="norms",
     statement="LayerNorm suits sequences, BatchNorm does not.",
     sources=("Ioffe & Szegedy 2015", "Ba, Kiros & Hinton 2016", "Shen et al. 2020", "002_4ebd1d3d18a29ec3.txt"),
-    experiment=(
-        "The Row and Cause laws on each norm in training mode; and the same Transformer with each norm, trained to "
-        "find a keyword in rows of 4 to 40 words, in batches of four."
-    ),
-    decided=(
-        f"BatchNorm must break both laws in training and LayerNorm neither. Then, over {SEEDS[False]} seeds (full "
-        f"{SEEDS[True]}) of {STEPS[False]} steps (full {STEPS[True]:,}): LayerNorm's validation loss lower by more "
-        f"than {MARGIN} nats for every pair of seeds: holds; higher or no more than that lower for every pair: within "
-        "limits, the laws alone; else undecided."
-    ),
-    note=(
-        "Note 002 says what each norm averages over and stops there. The reason to care is that BatchNorm lets a row "
-        "see its neighbours and its own future while it is trained, and other statistics when it is used."
-    ),
+    experiment=f"""The Row and Cause laws on each norm in training mode; and the same Transformer with each norm,
+    trained to find a keyword in rows of {SHORTEST} to {LONGEST} words, in batches of four.""",
+    decided=f"""BatchNorm must break both laws in training and LayerNorm neither. Then, over {SEEDS[0]} seeds (full
+    {SEEDS[1]}) of {STEPS[0]} steps (full {STEPS[1]:,}): LayerNorm's validation loss lower by more than {MARGIN} nats
+    for every pair of seeds: holds; higher or no more than that lower for every pair: within limits, the laws alone;
+    else undecided.""",
+    note="""Note 002 says what each norm averages over and stops there. The reason to care is that BatchNorm lets a row
+    see its neighbours and its own future while it is trained, and other statistics when it is used.""",
     run=run,
 )

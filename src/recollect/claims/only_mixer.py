@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ..core.chart import Chart, Line, Map
 from ..layers import attention, combine, mlp, norm, transformer
-from ._autograd import influence, outputs
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import influence, outputs
 
 DIM, STEPS, HEADS, SEED = 8, 6, 2, 0
 
@@ -65,21 +65,16 @@ def run(effort: Effort) -> Found:
         ),
         figures={"across": others, "attention_least": through, "batch_norm_in_training": leak},
         charts=[
-            Map(
-                title="Influence inside a Transformer block",
-                x="input position",
-                y="output position",
-                values=whole.tolist(),
-            ),
+            Map("Influence inside a Transformer block", "input position", "output position", whole.tolist()),
             Chart(
-                title="The largest influence of one position on another",
-                x="part",
-                y="‖∂y_t/∂x_s‖, t ≠ s",
-                lines=[
+                "The largest influence of one position on another",
+                "part",
+                "‖∂y_t/∂x_s‖, t ≠ s",
+                [
                     Line(
-                        name="largest",
-                        x=[*others, "attention", "batch norm, training"],
-                        y=[*others.values(), across(influence(outputs(look), x)), leak],
+                        "largest",
+                        [*others, "attention", "batch norm, training"],
+                        [*others.values(), across(influence(outputs(look), x)), leak],
                     )
                 ],
                 kind="bars",
@@ -89,15 +84,12 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="only-mixer",
     statement="In a Transformer block only attention moves information between positions.",
     sources=("Vaswani et al. 2017", "000_9b45f3fd679b11ad.txt", "004_ae40ae433d185804.txt"),
     experiment="∂y_t/∂x_s of every part of the block: zero for t ≠ s in all but attention.",
-    decided=(
-        f"{STEPS} positions of width {DIM}, float64: norms (layer, rms), feed-forward networks (relu, gelu, swiglu) "
-        "and the block with attention's output weights at 0 must be exactly 0 across positions; attention above 0 at "
-        "each earlier position."
-    ),
+    decided=f"""{STEPS} positions of width {DIM}, float64: norms (layer, rms), feed-forward networks (relu, gelu,
+    swiglu) and the block with attention's output weights at 0 must be exactly 0 across positions; attention above 0 at
+    each earlier position.""",
     note="Note 004 speaks of a residual connection that does the normalising: they are two parts, and neither mixes.",
     run=run,
     deterministic=True,

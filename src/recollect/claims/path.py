@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.chart import Chart, Line
+from ..core.chart import Chart
 from ..layers import LAYERS
 from ..tasks.memory.task import MemoryTask
-from ._autograd import outputs
-from ._trained import seeds, train
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import outputs
+from .laboratory.figures import rows
+from .laboratory.training import train_seeds
 
 # before training: bare layers with torch's first weights
 WIDTH, LENGTH, DRAWS = 32, 64, 20
@@ -26,9 +27,9 @@ JOINED, CUT = 0.2, 1e-3  # mean gradient at the far end as a share of that at di
 
 # after training: copy one symbol over a silence
 MODELS = ("transformer", "lstm", "rnn")
-DISTANCE = {False: 40, True: 200}  # quick, full
-STEPS = {False: 800, True: 3_000}
-SEEDS = {False: 3, True: 5}
+DISTANCE = (40, 200)  # quick, full
+STEPS = (800, 3_000)
+SEEDS = (3, 5)
 SETTINGS: dict[str, Any] = {
     "load": 1,
     "all_steps": False,
@@ -73,28 +74,21 @@ def judge(before: Mapping[str, float], after: Mapping[str, Sequence[float]]) -> 
 
 
 def run(effort: Effort) -> Found:
-    curves = {name: torch.stack([fresh(name, seed) for seed in range(DRAWS)]) for name in LAYER_NAMES}
-    before = {name: float(curve[:, -1].mean() / curve[:, 0].mean()) for name, curve in curves.items()}
-    distance = DISTANCE[effort.full]
-    shares: dict[str, list[float]] = {name: [] for name in MODELS}
-    accuracy: dict[str, list[float]] = {name: [] for name in MODELS}
-    profiles: dict[str, list[Tensor]] = {name: [] for name in MODELS}
-    for name in MODELS:
-        for seed in seeds(effort, SEEDS[False], SEEDS[True]):
-            found = train(
-                "copy", name, steps=STEPS[effort.full], seed=seed, device=effort.device, distance=distance, **SETTINGS
-            )
-            profile = felt(found.model, found.task)
-            profiles[name].append(profile)
-            shares[name].append(float(profile[-1] / profile.max()))
-            accuracy[name].append(found.figures["accuracy"])
+    grown = {name: torch.stack([fresh(name, seed) for seed in range(DRAWS)]) for name in LAYER_NAMES}
+    before = {name: float(curve[:, -1].mean() / curve[:, 0].mean()) for name, curve in grown.items()}
+    distance = effort.pick(*DISTANCE)
+    settings = SETTINGS | {"steps": effort.pick(*STEPS), "distance": distance}
+    runs = {name: train_seeds("copy", name, effort, SEEDS, **settings) for name in MODELS}
+    profiles = {name: [felt(found.model, found.task) for found in each] for name, each in runs.items()}
+    shares = {name: [float(profile[-1] / profile.max()) for profile in each] for name, each in profiles.items()}
+    accuracy = {name: [found.figures["accuracy"] for found in each] for name, each in runs.items()}
     told = "; ".join(
         f"{name} {statistics.fmean(shares[name]):.2g} ({min(shares[name]):.2g} to {max(shares[name]):.2g}), answers "
         f"right {statistics.fmean(accuracy[name]):.0%}"
         for name in MODELS
     )
     ends = ", ".join(f"{name} {value:.2g}" for name, value in before.items())
-    steps = list(range(1, LENGTH))
+    means = {name: torch.stack(each).mean(dim=0).clamp(min=1e-30).tolist() for name, each in profiles.items()}
     return Found(
         verdict=judge(before, shares),
         summary=(
@@ -105,24 +99,17 @@ def run(effort: Effort) -> Found:
         figures={"before": before, "after": shares, "accuracy": accuracy, "distance": distance},
         charts=[
             Chart(
-                title="Gradient against distance, first weights",
-                x="steps back",
-                y="‖∂y_T/∂x_(T−k)‖, mean over draws",
-                lines=[Line(name=name, x=steps, y=curve.mean(dim=0).tolist()) for name, curve in curves.items()],
+                "Gradient against distance, first weights",
+                "steps back",
+                "‖∂y_T/∂x_(T−k)‖, mean over draws",
+                rows(range(1, LENGTH), {name: curve.mean(dim=0).tolist() for name, curve in grown.items()}),
                 log_y=True,
             ),
             Chart(
-                title=f"Gradient against distance, trained to copy over {distance} steps",
-                x="steps back",
-                y="‖∂ log p/∂x‖, mean over seeds",
-                lines=[
-                    Line(
-                        name=name,
-                        x=list(range(1, len(rows[0]) + 1)),
-                        y=torch.stack(rows).mean(dim=0).clamp(min=1e-30).tolist(),
-                    )
-                    for name, rows in profiles.items()
-                ],
+                f"Gradient against distance, trained to copy over {distance} steps",
+                "steps back",
+                "‖∂ log p/∂x‖, mean over seeds",
+                rows(range(1, len(means[MODELS[0]]) + 1), means),
                 log_y=True,
             ),
         ],
@@ -130,24 +117,17 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="path",
     statement="Attention joins any two positions in one step, where an RNN needs as many steps as lie between them.",
     sources=("Vaswani et al. 2017, table 1", "001_56d5b8bda4e4cf77.txt"),
-    experiment=(
-        "The gradient from the last output to an input k steps back: of bare layers at their first weights, and of "
-        "models trained to repeat one symbol after a silence."
-    ),
-    decided=(
-        f"First weights, width {WIDTH}, {LENGTH} steps, {DRAWS} draws: the mean gradient at the far end is at least "
-        f"{JOINED:g} of that at distance 1 for attention, at most {CUT:g} for the RNN. Trained (copy, load 1, distance "
-        f"{DISTANCE[False]}; full {DISTANCE[True]}; one layer of width {SETTINGS['width']}; {STEPS[False]} steps, full "
-        f"{STEPS[True]:,}; {SEEDS[False]} seeds, full {SEEDS[True]}): the gradient at the symbol is at least "
-        f"{REACHES:g} of the largest at any distance from 1 on in every Transformer and at most {LOST:g} in every RNN. "
-        "If all RNNs are above that: within limits, before training only; if some: undecided."
-    ),
-    note=(
-        "Note 001 gives the distances 1 and N and concludes that long paths are solved. What the short path buys is a "
-        "gradient that arrives; what is done with it is for training."
-    ),
+    experiment="""The gradient from the last output to an input k steps back: of bare layers at their first weights, and
+    of models trained to repeat one symbol after a silence.""",
+    decided=f"""First weights, width {WIDTH}, {LENGTH} steps, {DRAWS} draws: the mean gradient at the far end is at
+    least {JOINED:g} of that at distance 1 for attention, at most {CUT:g} for the RNN. Trained (copy, load
+    {SETTINGS["load"]}, distance {DISTANCE[0]}; full {DISTANCE[1]}; one layer of width {SETTINGS["width"]}; {STEPS[0]}
+    steps, full {STEPS[1]:,}; {SEEDS[0]} seeds, full {SEEDS[1]}): the gradient at the symbol is at least {REACHES:g} of
+    the largest at any distance from 1 on in every Transformer and at most {LOST:g} in every RNN. If all RNNs are above
+    that: within limits, before training only; if some: undecided.""",
+    note="""Note 001 gives the distances 1 and N and concludes that long paths are solved. What the short path buys is a
+    gradient that arrives; what is done with it is for training.""",
     run=run,
 )

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from ..core.chart import Chart, Line
-from ..data.tokenizers.chars_and_bytes import Chars
+from ..core.chart import Line
 from ..models import language
-from ..tasks.text.data import Corpus
-from ..tasks.text.task import Config as TaskConfig
 from ..tasks.text.task import TextTask
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import bars
+from .laboratory.training import token_task
 
 VOCABULARIES = (2, 27, 512)
 TOKENS, CONTEXT = 4_097, 64
@@ -24,20 +23,11 @@ SURE = 50.0  # the logit of a model that is certain
 CLOSE = 1e-5  # relative
 
 
-def cycle(size: int) -> Corpus:
+def cycle(size: int) -> TextTask:
     """A text in which each token has one successor: 0, 1, 2, … and again."""
     tokens = (np.arange(TOKENS) % size).astype(np.uint16)
-    return Corpus(
-        name="cycle",
-        tokenizer=Chars([chr(0x4E00 + i) for i in range(size)]),
-        train=tokens,  # type: ignore[arg-type]
-        valid=tokens,  # type: ignore[arg-type]
-        test=None,
-        text_bytes={"train": 3 * TOKENS, "valid": 3 * TOKENS},
-        unknown_share={},
-        fingerprint=f"cycle of {size}",
-        notes=[],
-    )
+    letters = "".join(chr(0x4E00 + i) for i in range(size))
+    return token_task(f"cycle of {size}", letters, tokens, tokens, context=CONTEXT)
 
 
 def guesser(size: int, sure: float, ahead: int) -> language.LanguageModel:
@@ -61,7 +51,7 @@ def judge(uniform: Sequence[float], perfect: Sequence[float]) -> Verdict:
 def run(effort: Effort) -> Found:
     found: dict[int, dict[str, float]] = {}
     for size in VOCABULARIES:
-        task = TextTask(TaskConfig(context=CONTEXT), cycle(size))
+        task = cycle(size)
         kinds = {"uniform": (0.0, 1), "perfect": (SURE, 1), "sure and wrong": (SURE, 0)}
         found[size] = {
             name: task.evaluate(guesser(size, sure, ahead), "valid")["perplexity"]
@@ -84,15 +74,14 @@ def run(effort: Effort) -> Found:
             "perfect_error": max(perfect),
         },
         charts=[
-            Chart(
-                title="Perplexity of three guessers",
-                x="size of the vocabulary",
-                y="perplexity",
-                lines=[
-                    Line(name=name, x=names, y=[found[size][name] for size in VOCABULARIES])
+            bars(
+                "Perplexity of three guessers",
+                "size of the vocabulary",
+                "perplexity",
+                [
+                    Line(name, names, [found[size][name] for size in VOCABULARIES])
                     for name in ("perfect", "uniform", "sure and wrong")
                 ],
-                kind="bars",
                 log_y=True,
                 level=math.exp(0.0),
                 level_name="a perfect model",
@@ -102,15 +91,12 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="perplexity",
     statement="Uniform guessing has a perplexity of the vocabulary's size, a perfect model one of 1.",
     sources=("Jelinek, Mercer, Bahl & Baker 1977", "003_c6efc9a4698e0e4d.txt"),
     experiment="Three hand-made language models measured on a text of known order by the task that measures every run.",
     decided=f"Vocabularies of {VOCABULARIES}: both within {CLOSE:g} of their value, relatively.",
-    note=(
-        "Note 003 calls guessing at random the baseline. The frequencies of the words alone already beat it on any "
-        "real text, so `recollect eval` shows both."
-    ),
+    note="""Note 003 calls guessing at random the baseline. The frequencies of the words alone already beat it on any
+    real text, so `recollect eval` shows both.""",
     run=run,
     deterministic=True,
 )

@@ -6,15 +6,14 @@ from functools import partial
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ..core.chart import Chart, Line
 from ..layers import attention, lstm
-from ._autograd import kept_bytes, outputs
-from ._fit import exponent, seconds
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import exponent, forward_seconds, kept_bytes, outputs
+from .laboratory.figures import growth, limits, rows
 
 DIM = 64
 LENGTHS = (256, 512, 1024, 2048, 4096)  # counted
-TIMED = {False: (1024, 2048, 4096, 8192), True: (1024, 2048, 4096, 8192, 16384)}  # quick, full
+TIMED = ((1024, 2048, 4096, 8192), (1024, 2048, 4096, 8192, 16384))  # quick, full
 SQUARE, STRAIGHT = 1.9, 1.1  # an exponent of at least this is n², of at most this n
 
 
@@ -47,13 +46,7 @@ def remembered(lengths: tuple[int, ...], device: str) -> dict[str, list[float]]:
 def timed(lengths: tuple[int, ...], device: str) -> dict[str, list[float]]:
     """Seconds of a forward pass."""
     layers = {"attention": attention.Config(dim=DIM), "lstm": lstm.Config(dim=DIM)}
-    found: dict[str, list[float]] = {}
-    with torch.no_grad():
-        for name, config in layers.items():
-            forward = outputs(config.build().to(device))
-            inputs = [torch.randn(1, n, DIM, device=device) for n in lengths]
-            found[name] = [seconds(partial(forward, x), device) for x in inputs]
-    return found
+    return {name: forward_seconds(config, 1, lengths, device) for name, config in layers.items()}
 
 
 def judge(flops: Mapping[str, float], memory: Mapping[str, float]) -> Verdict:
@@ -66,17 +59,16 @@ def judge(flops: Mapping[str, float], memory: Mapping[str, float]) -> Verdict:
 
 def run(effort: Effort) -> Found:
     torch.manual_seed(0)
-    flops, times = counted(), timed(TIMED[effort.full], effort.device)
+    long = effort.pick(*TIMED)
+    flops, times = counted(), timed(long, effort.device)
     lengths = LENGTHS[:-1]  # what is written out at 4,096 is 64 MB a head, and tells nothing new
     memory = remembered(lengths, effort.device)
     powers = {name: exponent(LENGTHS, row) for name, row in flops.items()}
     kept = {name: exponent(lengths, row) for name, row in memory.items()}
-    late = {name: exponent(TIMED[effort.full], row) for name, row in times.items()}
+    late = {name: exponent(long, row) for name, row in times.items()}
     doubling = exponent(lengths[-2:], memory["attention, naive"][-2:])
     half = next(n for n in range(1, 10**6) if counted_half(n))
-    n = TIMED[effort.full][-1]
     verdict = judge(powers, kept)
-    limits = " So it is true of operations, not of memory." if verdict is Verdict.LIMITS else ""
     return Found(
         verdict=verdict,
         summary=(
@@ -84,9 +76,9 @@ def run(effort: Effort) -> Found:
             f"n^{powers['lstm']:.2f}; at width {DIM} the n² part is half of attention from n = {half} on. Memory kept "
             f"for training: n^{kept['attention, naive']:.2f} with the weights written out (n^{doubling:.2f} over the "
             f"last doubling), but n^{kept['attention, fused']:.2f} with the fused kernel (LSTM n^{kept['lstm']:.2f}). "
-            f"Time of a forward pass on {effort.device} at n = {n:,}: {times['attention'][-1] * 1e3:.1f} ms "
-            f"(n^{late['attention']:.2f} from n = {TIMED[effort.full][0]:,} on) against {times['lstm'][-1] * 1e3:.1f} "
-            f"ms (n^{late['lstm']:.2f}).{limits}"
+            f"Time of a forward pass on {effort.device} at n = {long[-1]:,}: {times['attention'][-1] * 1e3:.1f} ms "
+            f"(n^{late['attention']:.2f} from n = {long[0]:,} on) against {times['lstm'][-1] * 1e3:.1f} "
+            f"ms (n^{late['lstm']:.2f})." + limits(verdict, " So it is true of operations, not of memory.")
         ),
         figures={
             "flops": flops,
@@ -96,33 +88,12 @@ def run(effort: Effort) -> Found:
             "seconds": times,
             "seconds_exponent": late,
             "half_at": half,
-            "lengths": {"flops": list(LENGTHS), "kept": list(lengths), "seconds": list(TIMED[effort.full])},
+            "lengths": {"flops": list(LENGTHS), "kept": list(lengths), "seconds": list(long)},
         },
         charts=[
-            Chart(
-                title=f"Operations of a forward pass, width {DIM}",
-                x="length n",
-                y="FLOP",
-                lines=[Line(name=name, x=list(LENGTHS), y=row) for name, row in flops.items()],
-                log_x=True,
-                log_y=True,
-            ),
-            Chart(
-                title="Memory kept for the backward pass",
-                x="length n",
-                y="bytes",
-                lines=[Line(name=name, x=list(lengths), y=row) for name, row in memory.items()],
-                log_x=True,
-                log_y=True,
-            ),
-            Chart(
-                title=f"Time of a forward pass on {effort.device}",
-                x="length n",
-                y="seconds",
-                lines=[Line(name=name, x=list(TIMED[effort.full]), y=row) for name, row in times.items()],
-                log_x=True,
-                log_y=True,
-            ),
+            growth(f"Operations of a forward pass, width {DIM}", "length n", "FLOP", rows(LENGTHS, flops)),
+            growth("Memory kept for the backward pass", "length n", "bytes", rows(lengths, memory)),
+            growth(f"Time of a forward pass on {effort.device}", "length n", "seconds", rows(long, times)),
         ],
     )
 
@@ -134,7 +105,6 @@ def counted_half(n: int) -> bool:
 
 
 CLAIM = Claim(
-    id="quadratic",
     statement="Attention costs n² in the length of the sequence, a recurrence n.",
     sources=(
         "Vaswani et al. 2017, table 1",
@@ -142,18 +112,12 @@ CLAIM = Claim(
         "001_56d5b8bda4e4cf77.txt",
         "004_ae40ae433d185804.txt",
     ),
-    experiment=(
-        "Fitted exponents of the operations and of the memory kept for training, with attention's weights written out "
-        "and with the fused kernel; the time of a forward pass beside them."
-    ),
-    decided=(
-        f"Width {DIM}, n = {LENGTHS[0]} to {LENGTHS[-1]:,}: n² is an exponent of at least {SQUARE}, n one of at most "
-        f"{STRAIGHT}. Holds if attention's score operations and its memory also when fused are n² and all of the "
-        "LSTM's are n; within limits if the fused memory is not n². Time is shown and decides nothing."
-    ),
-    note=(
-        "Notes 001 and 004 count memory among the costs that grow as n². That was so while the n × n weights were "
-        "written out; fused kernels keep a number a row instead. The KV cache grows as n."
-    ),
+    experiment="""Fitted exponents of the operations and of the memory kept for training, with attention's weights
+    written out and with the fused kernel; the time of a forward pass beside them.""",
+    decided=f"""Width {DIM}, n = {LENGTHS[0]} to {LENGTHS[-1]:,}: n² is an exponent of at least {SQUARE}, n one of at
+    most {STRAIGHT}. Holds if attention's score operations and its memory also when fused are n² and all of the LSTM's
+    are n; within limits if the fused memory is not n². Time is shown and decides nothing.""",
+    note="""Notes 001 and 004 count memory among the costs that grow as n². That was so while the n × n weights were
+    written out; fused kernels keep a number a row instead. The KV cache grows as n.""",
     run=run,
 )

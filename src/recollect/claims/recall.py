@@ -8,10 +8,9 @@ mini-batches of TTT twice as long, to keep within the time of a quick form.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.chart import Chart
-from ._shown import curve, gather, said, sentence
-from ._trained import seeds, train
-from .claim import Claim, Effort, Found, Verdict, apart
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import apart, said, sentence, store_chart
+from .laboratory.training import by_dial, train_models
 
 RIGHT, MARGIN, EQUAL = 0.9, 0.1, 0.02
 ATTENTION = "transformer"
@@ -40,29 +39,17 @@ SEEDS = 2, 3
 
 def run(effort: Effort) -> Found:
     terms = effort.pick(QUICK, FULL)
-    found: dict[str, dict[int, list[float]]] = {}
-    sizes: dict[str, int] = {}
-    for model, settings in terms["models"].items():
-        runs = [
-            train("recall", model, seed=seed, device=effort.device, vary=True, **terms["run"] | settings)
-            for seed in seeds(effort, *SEEDS)
-        ]
-        found[model] = gather(run.points() for run in runs)
-        sizes[model] = runs[0].figures["state_bytes"]
+    runs = train_models("recall", terms["models"], effort, SEEDS, vary=True, **terms["run"])
+    found = by_dial(runs)
+    sizes = {model: each[0].figures["state_bytes"] for model, each in runs.items()}
     most = max(found[ATTENTION])
     verdict, limits = judge({model: each[most] for model, each in found.items()})
     effects = ", ".join(f"{model} ({sizes[model]:,} bytes) {said(each[most])}" for model, each in found.items())
-    chart = Chart(
-        title="Pairs recalled, at as many bytes of state",
-        x="pairs",
-        y="right answers",
-        lines=[curve(f"{model}, {sizes[model]:,} bytes", each) for model, each in found.items()],
-    )
     return Found(
         verdict=verdict,
         summary=f"Right answers with {most} pairs: {effects}. {sentence(limits)}",
         figures={"accuracy": found, "state_bytes": sizes},
-        charts=[chart],
+        charts=[store_chart("Pairs recalled, at as many bytes of state", found, sizes)],
     )
 
 
@@ -85,19 +72,23 @@ def judge(found: Mapping[str, Sequence[float]]) -> tuple[Verdict, str]:
 
 
 CLAIM = Claim(
-    id="recall",
     statement="Attention recalls what a state of fixed size, with as many bytes, cannot.",
     sources=(
         "Arora 2023, Zoology: Measuring and Improving Recall in Efficient Language Models (arXiv 2312.04927)",
         "Jelassi 2024, Repeat After Me: Transformers are Better than State Space Models at Copying (arXiv 2402.01032)",
     ),
-    experiment="Recall of many keys (MQAR), one to so many pairs: attention with all that it keeps at that length, and "
-    "models whose fixed state has at least as many bytes.",
-    decided="At the heaviest load, for every pair of seeds: holds if each fixed state is right less often than "
-    f"attention by over {MARGIN}; within limits if some are; does not hold if all come within {EQUAL}; undecided if "
-    f"attention itself is below {RIGHT}. Quick: up to 4 pairs in 16 steps, vocabulary 32, 2 layers of 64, linear "
-    "attention (2 heads) and TTT-linear (4 heads, mini-batches of 8), 400 steps of 64 rows, rate 0.003, 2 seeds. "
-    "Full: up to 16 pairs in 64 steps, vocabulary 256, attention of 32, linear attention and TTT of 64, LSTM of "
-    "2,048, 4,000 steps of 128 rows, rate 0.002, 3 seeds.",
+    experiment="""Recall of many keys (MQAR), one to so many pairs: attention with all that it keeps at that length, and
+    models whose fixed state has at least as many bytes.""",
+    decided=f"""At the heaviest load, for every pair of seeds: holds if each fixed state is right less often than
+    attention by over {MARGIN}; within limits if some are; does not hold if all come within {EQUAL}; undecided if
+    attention itself is below {RIGHT}. Quick: up to {QUICK["run"]["load"]} pairs in {QUICK["run"]["length"]} steps,
+    vocabulary {QUICK["run"]["vocab"]}, {QUICK["run"]["layers"]} layers of {QUICK["models"]["transformer"]["width"]},
+    linear attention ({QUICK["models"]["linear-transformer"]["heads"]} heads) and TTT-linear
+    ({QUICK["models"]["ttt-linear"]["heads"]} heads, mini-batches of {QUICK["models"]["ttt-linear"]["mini_batch"]}),
+    {QUICK["run"]["steps"]} steps of {QUICK["run"]["batch"]} rows, rate {QUICK["run"]["lr"]}, {SEEDS[0]} seeds. Full: up
+    to {FULL["run"]["load"]} pairs in {FULL["run"]["length"]} steps, vocabulary {FULL["run"]["vocab"]}, attention of
+    {FULL["models"]["transformer"]["width"]}, linear attention and TTT of {FULL["models"]["ttt-linear"]["width"]}, LSTM
+    of {FULL["models"]["lstm"]["width"]:,}, {FULL["run"]["steps"]:,} steps of {FULL["run"]["batch"]} rows, rate
+    {FULL["run"]["lr"]}, {SEEDS[1]} seeds.""",
     run=run,
 )

@@ -1,16 +1,18 @@
 """How far back a stack of convolutions sees: counted by gradient, and by formula."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 
-from ..core.chart import Chart, Line
+from ..core.chart import Chart
 from ..layers import combine, conv
-from ._autograd import outputs
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import outputs
+from .laboratory.figures import limits, rows
 
 KERNEL, DEPTHS, DIM = 3, (1, 2, 3, 4, 5, 6), 4
 TARGET = 1024  # inputs to be seen
+WIDE = 64  # the kernel of a single layer beside the stacks
 MANY = 10  # a plain stack needs this many times the layers of a dilated one: then it is dilation that decides
 
 
@@ -37,10 +39,10 @@ def doubling(depth: int) -> list[int]:
     return [2**level for level in range(depth)]
 
 
-def layers_for(target: int, dilations: object) -> int:
+def layers_for(target: int, dilations: Callable[[int], list[int]]) -> int:
     """The least depth that sees `target` inputs."""
     depth = 1
-    while formula(dilations(depth)) < target:  # type: ignore[operator]
+    while formula(dilations(depth)) < target:
         depth += 1
     return depth
 
@@ -61,15 +63,15 @@ def run(effort: Effort) -> Found:
         for depth, found in zip(DEPTHS, row, strict=True)
     )
     needed = {name: layers_for(TARGET, build) for name, build in (("plain", plain), ("doubling", doubling))}
-    one = seen([1], kernel=64)
+    one = seen([1], kernel=WIDE)
     verdict = judge(wrong, needed)
-    limits = " So depth is the price of short kernels without dilation." if verdict is Verdict.LIMITS else ""
     return Found(
         verdict=verdict,
         summary=(
             f"Measured fields equal 1 + (k−1)·Σ dilation in {2 * len(DEPTHS) - wrong} of {2 * len(DEPTHS)} stacks. To "
             f"see {TARGET:,} inputs with {KERNEL} taps takes {needed['plain']} layers without dilation and "
-            f"{needed['doubling']} with dilations that double; one layer with a kernel of 64 sees {one}.{limits}"
+            f"{needed['doubling']} with dilations that double; one layer with a kernel of {WIDE} sees {one}."
+            + limits(verdict, " So depth is the price of short kernels without dilation.")
         ),
         figures={
             "measured": measured,
@@ -80,10 +82,10 @@ def run(effort: Effort) -> Found:
         },
         charts=[
             Chart(
-                title=f"Inputs that a stack of convolutions sees, {KERNEL} taps",
-                x="layers",
-                y="inputs seen",
-                lines=[Line(name=name, x=list(DEPTHS), y=row) for name, row in measured.items()],
+                f"Inputs that a stack of convolutions sees, {KERNEL} taps",
+                "layers",
+                "inputs seen",
+                rows(DEPTHS, measured),
                 log_y=True,
             )
         ],
@@ -91,15 +93,12 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="receptive",
     statement="Convolution needs depth to see far.",
     sources=("van den Oord et al. 2016 (WaveNet)", "Bai, Kolter & Koltun 2018", "004_ae40ae433d185804.txt"),
     experiment="Count by gradient how many inputs reach the last output of a stack, by depth and dilation.",
-    decided=(
-        f"{KERNEL} taps, {DEPTHS[0]} to {DEPTHS[-1]} layers: measured must equal 1 + (k−1)·Σ dilation. Within limits "
-        f"if seeing {TARGET:,} inputs takes at least {MANY} times as many layers without dilation as with dilations "
-        "that double: depth then matters, but its logarithm is enough."
-    ),
+    decided=f"""{KERNEL} taps, {DEPTHS[0]} to {DEPTHS[-1]} layers: measured must equal 1 + (k−1)·Σ dilation. Within
+    limits if seeing {TARGET:,} inputs takes at least {MANY} times as many layers without dilation as with dilations
+    that double: depth then matters, but its logarithm is enough.""",
     note="Note 004 has plain stacks in mind, where the field grows by k − 1 a layer; it does not mention dilation.",
     run=run,
     deterministic=True,

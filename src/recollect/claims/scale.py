@@ -91,19 +91,19 @@ def run(effort: Effort) -> Found:
         },
         charts=[
             Chart(
-                title=f"The largest of {KEYS} attention weights",
-                x="width d of queries and keys",
-                y="mean largest weight",
-                lines=_lines(plain, scaled, "largest"),
+                f"The largest of {KEYS} attention weights",
+                "width d of queries and keys",
+                "mean largest weight",
+                _lines(plain, scaled, "largest"),
                 log_x=True,
                 level=1 / KEYS,
                 level_name="uniform",
             ),
             Chart(
-                title="What a softmax lets through of a gradient",
-                x="width d of queries and keys",
-                y="median ‖∂weights/∂scores‖",
-                lines=_lines(plain, scaled, "jacobian"),
+                "What a softmax lets through of a gradient",
+                "width d of queries and keys",
+                "median ‖∂weights/∂scores‖",
+                _lines(plain, scaled, "jacobian"),
                 log_x=True,
                 log_y=True,
             ),
@@ -113,32 +113,22 @@ def run(effort: Effort) -> Found:
 
 def _lines(plain: Mapping[int, Seen], scaled: Mapping[int, Seen], what: str) -> list[Line]:
     return [
-        Line(name=name, x=list(WIDTHS), y=[getattr(found[width], what) for width in WIDTHS])
+        Line(name, list(WIDTHS), [getattr(found[width], what) for width in WIDTHS])
         for name, found in (("q·k", plain), ("q·k / √d", scaled))
     ]
 
 
 CLAIM = Claim(
-    id="scale",
     statement="Dividing scores by √d keeps the softmax of attention from saturating.",
-    sources=(
-        "Vaswani et al. 2017",
-        "000_9b45f3fd679b11ad.txt",
-        "002_4ebd1d3d18a29ec3.txt",
-        "004_ae40ae433d185804.txt",
-    ),
+    sources=("Vaswani et al. 2017", "000_9b45f3fd679b11ad.txt", "002_4ebd1d3d18a29ec3.txt", "004_ae40ae433d185804.txt"),
     experiment=f"Random normal queries, {KEYS} random keys each, with and without the scale, at growing width.",
-    decided=(
-        f"{QUERIES:,} queries a width, widths {WIDTHS}. Saturates: the mean largest weight rises with d and reaches "
-        f"{SATURATED} unscaled; kept: it stays within {STEADY} over all widths scaled; and the median Jacobian of the "
-        f"softmax at d = {WIDTHS[-1]} is at least {LOST:g} times smaller unscaled. The first two alone: within limits. "
-        f"Exploding would be a softmax Jacobian above {LIMIT} or a query's gradient more than {GROWTH:g} times greater "
-        f"at d = {WIDTHS[-1]} than at d = {WIDTHS[0]}."
-    ),
-    note=(
-        "Note 004 gives two reasons for the scale, gradients that explode and gradients that vanish. A softmax cannot "
-        "make a gradient explode: its Jacobian's norm is never above ½. Note 000 has the other reason alone."
-    ),
+    decided=f"""{QUERIES:,} queries a width, widths {WIDTHS}. Saturates: the mean largest weight rises with d and
+    reaches {SATURATED} unscaled; kept: it stays within {STEADY} over all widths scaled; and the median Jacobian of the
+    softmax at d = {WIDTHS[-1]} is at least {LOST:g} times smaller unscaled. The first two alone: within limits.
+    Exploding would be a softmax Jacobian above {LIMIT} or a query's gradient more than {GROWTH:g} times greater at d =
+    {WIDTHS[-1]} than at d = {WIDTHS[0]}.""",
+    note="""Note 004 gives two reasons for the scale, gradients that explode and gradients that vanish. A softmax cannot
+    make a gradient explode: its Jacobian's norm is never above ½. Note 000 has the other reason alone.""",
     run=run,
     deterministic=True,
 )

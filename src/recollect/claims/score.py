@@ -11,81 +11,52 @@ in the steps there were, so that it was easy to serve as well.
 import time
 from collections.abc import Mapping, Sequence
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import get_args
 
 import torch
 
-from ..core.chart import Chart
 from ..layers import attention
 from ..layers.score import ScoreName
-from ._copying import Copying, lines
-from ._course import Course, follow
-from ._shown import curve, said, sentence
-from ._trained import seeds
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.copying import Copying, course_chart, follow_each, full_form, quick_form
+from .laboratory.figures import bars, curve, said_each, sentence
 
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
 MLP = "additive"
 FASTER = 1.5  # times
 EQUAL, ON_THE_WAY = 0.02, 0.05  # of the share of wrong symbols, at the end and in the mean over training
 LEARNED = 0.1
-COPYING = {False: Copying(shortest=4, longest=12, test=50), True: Copying(shortest=4, longest=32, train=100_000)}
-WIDTH = (64, 256)
-STEPS = (300, 4000)
-EVERY = (20, 100)
-TOKENS = (512, 4096)
-RATE = (5e-3, 2e-3)
+QUICK = quick_form(Copying(shortest=4, longest=12, test=50), steps=300, every=20)
+FULL = full_form(Copying(shortest=4, longest=32, train=100_000), steps=4000, every=100)
 TIMED = ({"rows": 4, "steps": 256, "dim": 64, "heads": 4}, {"rows": 8, "steps": 1024, "dim": 256, "heads": 8})
 REPEATS = 7
-SEEDS = 3, 3
 
 
 def run(effort: Effort) -> Found:
-    copying, timed = COPYING[effort.full], effort.pick(*TIMED)
-    found: dict[str, list[Course]] = {score: [] for score in SCORES}
-    with TemporaryDirectory() as folder:
-        task = copying.load(folder, effort.pick(*TOKENS), device=effort.device)
-        sizes = {"width": effort.pick(*WIDTH), "steps": effort.pick(*STEPS), "every": effort.pick(*EVERY)}
-        for seed in seeds(effort, *SEEDS):
-            for score in SCORES:
-                sizes |= {"rate": effort.pick(*RATE), "shortest": copying.shortest, "seed": seed}
-                found[score].append(follow(task, copying, "attend", score=score, **sizes))
+    form, timed = effort.pick(QUICK, FULL), effort.pick(*TIMED)
+    translators = {score: {"model": "attend", "score": score} for score in SCORES}
+    found = follow_each(form, translators, effort, form.copying.shortest)
     ends = {score: [course.end for course in each] for score, each in found.items()}
     means = {score: [course.mean for course in each] for score, each in found.items()}
     times = {score: seconds(score, effort.device, **timed) for score in SCORES}
     verdict, limits = judge(ends, means, times)
     slower = {score: median(times[MLP]) / median(times[score]) for score in SCORES if score != MLP}
-    summary = (
-        "Wrong symbols at the end: "
-        + ", ".join(f"{score} {said(values)}" for score, values in ends.items())
-        + "; in the mean over training: "
-        + ", ".join(f"{score} {said(values)}" for score, values in means.items())
-        + f". Over {timed['steps']} steps the additive score takes "
-        + ", ".join(f"{ratio:.1f} times the time of {score}" for score, ratio in slower.items())
-        + f". {sentence(limits)}"
-    )
     steps = found[MLP][0].steps
     errors = {score: [list(course.errors) for course in each] for score, each in found.items()}
-    charts = [
-        Chart(
-            title="Wrong symbols while each score learns to copy",
-            x="steps of training",
-            y="share of wrong symbols",
-            lines=lines(errors, steps),
-            level=1 - copying.chance,
-            level_name="guessing",
-        ),
-        Chart(
-            title=f"One layer, forward and back, over {timed['steps']} steps",
-            x="score",
-            y="seconds",
-            lines=[curve("time", times)],
-            kind="bars",
-        ),
-    ]
-    figures = {"steps": list(steps), "errors": errors, "ends": ends, "means": means, "seconds": times}
-    return Found(verdict=verdict, summary=summary, figures=figures, charts=charts)
+    return Found(
+        verdict=verdict,
+        summary=f"Wrong symbols at the end: {said_each(ends)}; in the mean over training: {said_each(means)}. "
+        f"Over {timed['steps']} steps the additive score takes "
+        + ", ".join(f"{ratio:.1f} times the time of {score}" for score, ratio in slower.items())
+        + f". {sentence(limits)}",
+        figures={"steps": list(steps), "errors": errors, "ends": ends, "means": means, "seconds": times},
+        charts=[
+            course_chart("Wrong symbols while each score learns to copy", errors, steps, form.copying),
+            bars(
+                f"One layer, forward and back, over {timed['steps']} steps", "score", "seconds", [curve("time", times)]
+            ),
+        ],
+    )
 
 
 def seconds(score: ScoreName, device: str, *, rows: int, steps: int, dim: int, heads: int) -> list[float]:
@@ -141,7 +112,6 @@ def judge(
 
 
 CLAIM = Claim(
-    id="score",
     statement="Dot products beat a small network as attention's score in speed, and serve as well.",
     sources=(
         "Vaswani 2017, Attention Is All You Need, section 3.2.1 (arXiv 1706.03762)",
@@ -149,20 +119,21 @@ CLAIM = Claim(
         "Britz 2017, Massive Exploration of Neural Machine Translation Architectures (arXiv 1703.03906)",
         "004_ae40ae433d185804.txt",
     ),
-    experiment="A translator that attends learns to copy random symbols with each of the four scores; one layer of "
-    "self-attention is timed forward and back with each.",
-    decided=f"A dot product beats the small network if the additive score takes at least {FASTER} times as long "
-    f"(medians of {REPEATS}), and serves as well if with every seed its share of wrong symbols is at most {EQUAL} "
-    f"above the additive one's least at the end of training, and at most {ON_THE_WAY} in the mean over training. "
-    "Holds if all three do both; within limits if some do; does not hold if none is as fast, or all serve worse (by "
-    f"either margin, for every pair of seeds); otherwise undecided, as where the additive score errs on more than "
-    f"{LEARNED} at the end with some seed; a dot product that does serves neither as well nor worse. Quick: 4 to 12 "
-    "symbols out of 8, width 64, 300 steps of 512 tokens, measured every 20, rate 0.005; timed at 256 steps, width "
-    "64, 4 heads. Full: 4 to 32 symbols, width 256, 4,000 steps of 4,096 tokens, every 100, rate 0.002; timed at "
-    "1,024 steps, width 256, 8 heads. 3 seeds.",
-    note="The note calls dot products better. The paper that made them usual says that they are faster, and that at a "
-    "large width they do worse than the additive score unless they are scaled. An earlier form of this experiment "
-    "held, but on a task that the additive score had not learnt, so that it was easy to serve as well. It was "
-    "redesigned for that reason.",
+    experiment="""A translator that attends learns to copy random symbols with each of the four scores; one layer of
+    self-attention is timed forward and back with each.""",
+    decided=f"""A dot product beats the small network if the additive score takes at least {FASTER} times as long
+    (medians of {REPEATS}), and serves as well if with every seed its share of wrong symbols is at most {EQUAL} above
+    the additive one's least at the end of training, and at most {ON_THE_WAY} in the mean over training. Holds if all
+    three do both; within limits if some do; does not hold if none is as fast, or all serve worse (by either margin, for
+    every pair of seeds); otherwise undecided, as where the additive score errs on more than {LEARNED} at the end with
+    some seed; a dot product that does serves neither as well nor worse. Quick: {QUICK.copying} out of
+    {QUICK.copying.symbols}, {QUICK}, measured every {QUICK.every}, rate {QUICK.rate}; timed at {TIMED[0]["steps"]}
+    steps, width {TIMED[0]["dim"]}, {TIMED[0]["heads"]} heads. Full: {FULL.copying}, {FULL}, every {FULL.every}, rate
+    {FULL.rate}; timed at {TIMED[1]["steps"]:,} steps, width {TIMED[1]["dim"]}, {TIMED[1]["heads"]} heads. {QUICK.seeds}
+    seeds.""",
+    note="""The note calls dot products better. The paper that made them usual says that they are faster, and that at a
+    large width they do worse than the additive score unless they are scaled. An earlier form of this experiment held,
+    but on a task that the additive score had not learnt, so that it was easy to serve as well. It was redesigned for
+    that reason.""",
     run=run,
 )

@@ -2,9 +2,10 @@
 
 import torch
 
-from ..core.chart import Chart, Line
+from ..core.chart import Chart
 from ..layers import encoder
-from .claim import Claim, Effort, Found, Verdict, interval
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import curve, interval, limits
 
 WIDTHS = (2, 4, 8, 16, 32, 64)
 TOKENS, ROWS, SEEDS = 16, 256, 5
@@ -42,7 +43,7 @@ def judge(raw: dict[int, list[float]], projected: dict[int, list[float]]) -> Ver
 
 
 def run(effort: Effort) -> Found:
-    seeds = range(effort.seeds or SEEDS)
+    seeds = effort.seed_range(SEEDS, SEEDS)
     with torch.no_grad():
         raw = {width: [share(width, seed, project=False) for seed in seeds] for width in WIDTHS}
         drawn = {width: [share(width, seed, project=True) for seed in seeds] for width in WIDTHS}
@@ -53,14 +54,13 @@ def run(effort: Effort) -> Found:
     )
     mean, low, high = interval(flat)
     verdict = judge(raw, drawn)
-    limits = " So it is true of wide vectors compared as they are." if verdict is Verdict.LIMITS else ""
     return Found(
         verdict=verdict,
         summary=(
             f"Of {TOKENS} random tokens, the share most like itself by x·x: {told}. Through random W_q and W_k "
             f"{mean:.1%} ({low:.1%} to {high:.1%}) at every width"
             + (f", as chance has it (1 in {TOKENS})." if by_chance else f", where chance is 1 in {TOKENS}.")
-            + limits
+            + limits(verdict, " So it is true of wide vectors compared as they are.")
         ),
         figures={
             "raw": {str(width): list(interval(values)) for width, values in raw.items()},
@@ -69,19 +69,10 @@ def run(effort: Effort) -> Found:
         },
         charts=[
             Chart(
-                title="How often a token's largest weight is on itself",
-                x="width d",
-                y="share of tokens",
-                lines=[
-                    Line(
-                        name=name,
-                        x=list(WIDTHS),
-                        y=[interval(found[width])[0] for width in WIDTHS],
-                        low=[min(found[width]) for width in WIDTHS],
-                        high=[max(found[width]) for width in WIDTHS],
-                    )
-                    for name, found in (("x·x", raw), ("random W_q, W_k", drawn))
-                ],
+                "How often a token's largest weight is on itself",
+                "width d",
+                "share of tokens",
+                [curve("x·x", raw), curve("random W_q, W_k", drawn)],
                 log_x=True,
                 level=1 / TOKENS,
                 level_name="chance",
@@ -91,22 +82,15 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="self",
     statement="In self-attention a token is most like itself.",
     sources=("002_4ebd1d3d18a29ec3.txt",),
-    experiment=(
-        f"Sequences of {TOKENS} random normal tokens: how often is a token's largest attention weight on itself, by "
-        "raw x·x and through random W_q and W_k?"
-    ),
-    decided=(
-        f"Widths {WIDTHS}, {ROWS} sequences, {SEEDS} seeds. Holds if the share is at least {ALWAYS:.1%} everywhere, "
-        f"with and without projections; within limits if by raw x·x it is at least {NEARLY:.0%} from d = {WIDE} on for "
-        "every seed; else it does not hold."
-    ),
-    note=(
-        "Note 002 says that a token's similarity to itself is certainly the highest. That is a fact about long vectors "
-        "compared with themselves; queries and keys come from two different matrices, and before training they owe "
-        "each other nothing."
-    ),
+    experiment=f"""Sequences of {TOKENS} random normal tokens: how often is a token's largest attention weight on
+    itself, by raw x·x and through random W_q and W_k?""",
+    decided=f"""Widths {WIDTHS}, {ROWS} sequences, {SEEDS} seeds. Holds if the share is at least {ALWAYS:.1%}
+    everywhere, with and without projections; within limits if by raw x·x it is at least {NEARLY:.0%} from d = {WIDE} on
+    for every seed; else it does not hold.""",
+    note="""Note 002 says that a token's similarity to itself is certainly the highest. That is a fact about long
+    vectors compared with themselves; queries and keys come from two different matrices, and before training they owe
+    each other nothing.""",
     run=run,
 )

@@ -7,16 +7,15 @@ Newton's method, each round of which is a linear recurrence (Lim et al. 2024).
 
 import math
 from collections.abc import Mapping
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..core.chart import Chart, Line
 from ..layers import attention, conv, gru, linear_attention, lstm, rnn, ttt
-from ._autograd import depth, outputs
-from ._fit import exponent, seconds
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import depth, exponent, forward_seconds, outputs
+from .laboratory.figures import growth, limits, rows
 
 DIM = 16
 LENGTHS = (64, 128, 256)
@@ -27,7 +26,7 @@ FEW = 8  # rounds: at most n / FEW
 NEWTON, WIDTH = 256, 16
 CALM, WILD = (0.5, 1.0), (3.0, 0.1)  # gain of U, σ of the inputs
 SHOWN = 1e3  # errors above are drawn as this
-TIMED = {False: (64, 256, 1024), True: (256, 1024, 4096, 16384)}
+TIMED = ((64, 256, 1024), (256, 1024, 4096, 16384))  # quick, full
 
 
 def scan(A: Tensor, b: Tensor) -> tuple[Tensor, int]:
@@ -102,15 +101,10 @@ def timed(lengths: tuple[int, ...], device: str) -> dict[str, list[float]]:
     """Seconds of a forward pass of an LSTM and of linear attention with as many FLOPs."""
     cell = lstm.Config(dim=64)
     target = cell.build().cost(1, 1).flops
-    widths = range(16, 256, 8)
-    width = min(widths, key=lambda w: abs(linear_attention.Config(dim=w).build().cost(1, 1).flops - target))
-    found: dict[str, list[float]] = {}
-    with torch.no_grad():
-        for name, config in (("lstm", cell), ("linear-attention", linear_attention.Config(dim=width))):
-            forward = outputs(config.build().to(device))
-            inputs = [torch.randn(8, n, config.dim, device=device) for n in lengths]
-            found[name] = [seconds(partial(forward, x), device) for x in inputs]
-    return found
+    configs = [linear_attention.Config(dim=width) for width in range(16, 256, 8)]
+    alike = min(configs, key=lambda config: abs(config.build().cost(1, 1).flops - target))
+    layers = {"lstm": cell, "linear-attention": alike}
+    return {name: forward_seconds(config, 8, lengths, device) for name, config in layers.items()}
 
 
 def judge(chain: Mapping[str, float], error: float, calm: int | None, wild: int | None) -> Verdict:
@@ -134,14 +128,14 @@ def run(effort: Effort) -> Found:
     (fast, rounds), slow = scan(A, b), loop(A, b)
     error = float((fast - slow).abs().max() / slow.abs().max())
     (calm, calm_errors), (wild, wild_errors) = newton(*tanh_rnn(*CALM)), newton(*tanh_rnn(*WILD))
-    times = timed(TIMED[effort.full], effort.device)
-    last = TIMED[effort.full][-1]
+    long = effort.pick(*TIMED)
+    times = timed(long, effort.device)
 
     def told(rounds: int | None) -> str:
         return f"not within {NEWTON} rounds" if rounds is None else f"after {rounds} rounds"
 
     verdict = judge(powers, error, calm, wild)
-    limits = ": so 'cannot' means not exactly and in one pass" if verdict is Verdict.LIMITS else ""
+    meaning = limits(verdict, ": so 'cannot' means not exactly and in one pass")
     return Found(
         verdict=verdict,
         summary=(
@@ -150,7 +144,7 @@ def run(effort: Effort) -> Found:
             f"{found['attention'][-1]} (at n = {LENGTHS[0]}: {found['linear-attention'][0]} and "
             f"{found['attention'][0]}). A linear recurrence of {NEWTON} steps takes {rounds} rounds of a scan (off by "
             f"{error:.0e}). Newton's method reaches a calm tanh RNN's states {told(calm)}, a chaotic one's "
-            f"{told(wild)}{limits}. Time at n = {last:,} on {effort.device}, about as many FLOPs: lstm "
+            f"{told(wild)}{meaning}. Time at n = {long[-1]:,} on {effort.device}, about as many FLOPs: lstm "
             f"{times['lstm'][-1] * 1e3:.1f} ms, linear-attention {times['linear-attention'][-1] * 1e3:.1f} ms."
         ),
         figures={
@@ -159,43 +153,38 @@ def run(effort: Effort) -> Found:
             "scan": {"rounds": rounds, "error": error},
             "newton": {"calm": calm, "wild": wild, "calm_errors": calm_errors, "wild_errors": wild_errors},
             "seconds": times,
-            "lengths": {"chain": list(LENGTHS), "seconds": list(TIMED[effort.full])},
+            "lengths": {"chain": list(LENGTHS), "seconds": list(long)},
         },
         charts=[
-            Chart(
-                title="The longest chain of operations that wait for each other",
-                x="length n",
-                y="operations",
-                lines=[Line(name=name, x=list(LENGTHS), y=row) for name, row in found.items()],
-                log_x=True,
-                log_y=True,
+            growth(
+                "The longest chain of operations that wait for each other",
+                "length n",
+                "operations",
+                rows(LENGTHS, found),
             ),
             Chart(
-                title=f"Newton's method on {NEWTON} steps of a tanh RNN at once",
-                x="round",
-                y=f"largest error of a state (at most {SHOWN:g} shown)",
-                lines=[
-                    Line(name=name, x=list(range(1, len(row) + 1)), y=[min(max(value, 1e-17), SHOWN) for value in row])
+                f"Newton's method on {NEWTON} steps of a tanh RNN at once",
+                "round",
+                f"largest error of a state (at most {SHOWN:g} shown)",
+                [
+                    Line(name, list(range(1, len(row) + 1)), [min(max(value, 1e-17), SHOWN) for value in row])
                     for name, row in (("calm", calm_errors), ("chaotic", wild_errors))
                 ],
                 log_y=True,
                 level=REACHED,
                 level_name="reached",
             ),
-            Chart(
-                title=f"Time of a forward pass with as many operations, on {effort.device}",
-                x="length n",
-                y="seconds",
-                lines=[Line(name=name, x=list(TIMED[effort.full]), y=row) for name, row in times.items()],
-                log_x=True,
-                log_y=True,
+            growth(
+                f"Time of a forward pass with as many operations, on {effort.device}",
+                "length n",
+                "seconds",
+                rows(long, times),
             ),
         ],
     )
 
 
 CLAIM = Claim(
-    id="serial",
     statement="A nonlinear recurrence cannot be parallelised over time; a linear one can.",
     sources=(
         "Blelloch 1990",
@@ -205,19 +194,14 @@ CLAIM = Claim(
         "002_4ebd1d3d18a29ec3.txt",
         "004_ae40ae433d185804.txt",
     ),
-    experiment=(
-        "The longest chain of dependent operations by length; a linear recurrence by scan against its loop; Newton's "
-        "method over all steps of a tanh RNN at once, calm and chaotic; time at equal operations as an illustration."
-    ),
-    decided=(
-        f"Chains at n = {LENGTHS}: rnn, gru, lstm grow with an exponent of at least {GROWS}, linear attention at most "
-        f"{CONSTANT}; the scan is within {EXACT:g} of the loop. Newton on {NEWTON} steps, width {WIDTH}, calm (gain, "
-        f"input σ = {CALM}) and chaotic ({WILD}): reaching {REACHED:g} within n/{FEW} rounds in neither: holds; in "
-        "one: within limits; in both: does not hold."
-    ),
-    note=(
-        "Notes 001, 002 and 004 speak of RNNs as such; the limit is in the nonlinearity on the path of the state, not "
-        "in recurrence. A round of Newton's method costs W³ a step instead of W²."
-    ),
+    experiment="""The longest chain of dependent operations by length; a linear recurrence by scan against its loop;
+    Newton's method over all steps of a tanh RNN at once, calm and chaotic; time at equal operations as an
+    illustration.""",
+    decided=f"""Chains at n = {LENGTHS}: rnn, gru, lstm grow with an exponent of at least {GROWS}, linear attention at
+    most {CONSTANT}; the scan is within {EXACT:g} of the loop. Newton on {NEWTON} steps, width {WIDTH}, calm (gain,
+    input σ = {CALM}) and chaotic ({WILD}): reaching {REACHED:g} within n/{FEW} rounds in neither: holds; in one: within
+    limits; in both: does not hold.""",
+    note="""Notes 001, 002 and 004 speak of RNNs as such; the limit is in the nonlinearity on the path of the state, not
+    in recurrence. A round of Newton's method costs W³ a step instead of W².""",
     run=run,
 )

@@ -9,8 +9,9 @@ from ..core import laws
 from ..core.chart import Chart, Line
 from ..layers import attention, encoder
 from ..layers.position import PositionName
-from ._autograd import outputs
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import outputs
+from .laboratory.figures import scientific
 
 DIM, STEPS, HEADS, ORDERS = 8, 12, 2, 10
 BROKEN = 1e-3  # a change of at least this share of the largest entry
@@ -59,14 +60,14 @@ def run(effort: Effort) -> Found:
         figures={"without": errors, "with": moved, "causal_mask": masked},
         charts=[
             Chart(
-                title="What a permutation of the input changes in the outputs",
-                x="attention",
-                y="largest change, relative",
-                lines=[
+                "What a permutation of the input changes in the outputs",
+                "attention",
+                "largest change, relative",
+                [
                     Line(
-                        name="change",
-                        x=["no positions", *moved, "causal mask"],
-                        y=[max(errors.values()), *moved.values(), masked],
+                        "change",
+                        ["no positions", *moved, "causal mask"],
+                        [max(errors.values()), *moved.values(), masked],
                     )
                 ],
                 kind="bars",
@@ -77,7 +78,6 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="set",
     statement="Full self-attention without positions treats its input as a set.",
     sources=(
         "Vaswani et al. 2017",
@@ -86,15 +86,11 @@ CLAIM = Claim(
         "002_4ebd1d3d18a29ec3.txt",
     ),
     experiment="Permute the inputs of full attention and see whether the outputs are permuted alike and nothing else.",
-    decided=(
-        f"{ORDERS} random permutations of {STEPS} inputs, float64: without positions an error of at most 1e-10; with "
-        f"sinusoid, learned, rotary and ALiBi positions a change of at least {BROKEN:g} under every permutation "
-        "(else: within limits)."
-    ),
-    note=(
-        "Note 002 says that a shuffled input gives the same attention; what is the same is the set of outputs, which "
-        "change places with their inputs, as note 000 says."
-    ),
+    decided=f"""{ORDERS} random permutations of {STEPS} inputs, float64: without positions an error of at most
+    {scientific(laws.TOLERANCE[torch.float64])}; with sinusoid, learned, rotary and ALiBi positions a change of at least
+    {BROKEN:g} under every permutation (else: within limits).""",
+    note="""Note 002 says that a shuffled input gives the same attention; what is the same is the set of outputs, which
+    change places with their inputs, as note 000 says.""",
     run=run,
     deterministic=True,
 )

@@ -2,24 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..core.chart import Chart
 from ..core.contract import Cell, Cost, Memory
 from ..models import classifier
 from ..models.size import parameters
-from ..tasks.memory import task as memory
 from ..tasks.memory.data import Adding
 from ..tasks.memory.generator import Rows
-from ..train.loop import Trainer
-from ..train.settings import Settings
-from ._shown import curve, said, sentence
-from ._trained import seeds
-from .claim import Claim, Effort, Found, Verdict, apart
+from ..tasks.memory.settings import Config
+from ..tasks.memory.task import AddingTask
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import apart, bars, curves, said, sentence
+from .laboratory.training import fit
 
 WAYS = {"shared": True, "a set for each step": False, "a set for each step, narrow": False}
 SHARED, OWN, NARROW = WAYS
@@ -87,9 +85,10 @@ class Fitted(NamedTuple):
 
 def run(effort: Effort) -> Found:
     terms = effort.pick(QUICK, FULL)
-    found = {way: [fit(way, seed, effort.device, terms) for seed in seeds(effort, *SEEDS)] for way in WAYS}
+    found = {way: [learn(way, seed, effort.device, terms) for seed in effort.seed_range(*SEEDS)] for way in WAYS}
     gaps = {way: [each.valid - each.train for each in runs] for way, runs in found.items()}
     errors = {way: [each.valid for each in runs] for way, runs in found.items()}
+    learnt = {way: [each.train for each in runs] for way, runs in found.items()}
     params = {way: runs[0].params for way, runs in found.items()}
     verdict, limits = judge(params, gaps, errors)
     effects = "; ".join(
@@ -97,40 +96,38 @@ def run(effort: Effort) -> Found:
         f"{said(gaps[way], 4)}"
         for way in WAYS
     )
-    lines = [
-        curve("training", {way: [each.train for each in runs] for way, runs in found.items()}),
-        curve("validation", errors),
-    ]
-    chart = Chart(
-        title=f"Adding, learnt from {terms['rows']} rows",
-        x="weights",
-        y="squared error",
-        lines=lines,
-        kind="bars",
-        level=1 / 6,
-        level_name="always saying 1",
-    )
-    figures = {way: [each._asdict() for each in runs] for way, runs in found.items()}
     return Found(
-        verdict=verdict, summary=f"Squared error: {effects}. {sentence(limits)}", figures=figures, charts=[chart]
+        verdict=verdict,
+        summary=f"Squared error: {effects}. {sentence(limits)}",
+        figures={way: [each._asdict() for each in runs] for way, runs in found.items()},
+        charts=[
+            bars(
+                f"Adding, learnt from {terms['rows']} rows",
+                "weights",
+                "squared error",
+                curves({"training": learnt, "validation": errors}),
+                level=1 / 6,
+                level_name="always saying 1",
+            )
+        ],
     )
 
 
-def fit(way: str, seed: int, device: str, terms: Mapping[str, int]) -> Fitted:
+def learn(way: str, seed: int, device: str, terms: Mapping[str, int]) -> Fitted:
     """One model, trained on a pool of its own."""
     test = FewRows(length=terms["length"], rows=terms["rows"], pool=seed + 1)
     width = terms["narrow" if way == NARROW else "width"]
-    torch.manual_seed(seed)
-    shape = {"inputs": test.inputs, "outputs": test.outputs, "tokens": False, "pool": "each"}
-    model = classifier.Config(model="rnn", width=width, layers=1, **shape).build()
-    if not WAYS[way]:
-        model.body.layers[0] = Untied(width, width, test.length)
-    task = memory.MemoryTask(memory.Config(batch=terms["batch"], eval_rows=terms["rows"]), test, device)
+
+    def build() -> Any:
+        shape = {"inputs": test.inputs, "outputs": test.outputs, "tokens": False, "pool": "each"}
+        model = classifier.Config(model="rnn", width=width, layers=1, **shape).build()
+        if not WAYS[way]:
+            model.body.layers[0] = Untied(width, width, test.length)
+        return model
+
+    task = AddingTask(Config(batch=terms["batch"], eval_rows=terms["rows"]), test, device)
     steps = terms["steps"]
-    settings = Settings(
-        steps=steps, lr=RATE, warmup=steps // 10, weight_decay=0.0, eval_every=steps, save_every=steps, seed=seed
-    )
-    Trainer(task, model, settings, None, torch.device(device)).run()
+    model = fit(task, build, steps=steps, rate=RATE, seed=seed, device=device, warmup=steps // 10)
     errors = {split: float(task.judge(model, split, test.value).losses.mean()) for split in ("train", "valid")}
     return Fitted(errors["train"], errors["valid"], parameters(model))
 
@@ -158,19 +155,20 @@ def judge(
 
 
 CLAIM = Claim(
-    id="sharing",
     statement="Sharing weights over time lowers the number of parameters and the overfitting.",
     sources=("Goodfellow 2016, Deep Learning, chapter 10", "001_56d5b8bda4e4cf77.txt"),
-    experiment="Plain recurrent cells, one with the same weights at every step and one with a set for each, learn to "
-    "add two marked numbers from few rows; a narrow one with own weights has about as many parameters as the shared "
-    "one.",
-    decided="Overfitting is the squared error on fresh rows less that on the rows learnt from. Holds: fewer "
-    "parameters, and for every pair of seeds less overfitting and a lower error on fresh rows. Within limits: one of "
-    "the two. Does not hold: at least as much overfitting for every pair of seeds. Quick: 200 rows of 12 steps, width "
-    "16 (narrow: 4), 600 steps of 50 rows, 3 seeds. Full: 1,000 rows of 24 steps, width 32 (narrow: 6), 5,000 steps "
-    "of 100, 5 seeds. Rate 0.005, no weight decay, last weights.",
-    note="The note also counts sharing among the drawbacks, as if each word then had the same weight in the sum. "
-    "Shared weights are one rule for every step; how much a word changes the state still depends on the word and the "
-    "state.",
+    experiment="""Plain recurrent cells, one with the same weights at every step and one with a set for each, learn
+    to add two marked numbers from few rows; a narrow one with own weights has about as many parameters as the
+    shared one.""",
+    decided=f"""Overfitting is the squared error on fresh rows less that on the rows learnt from. Holds: fewer
+    parameters, and for every pair of seeds less overfitting and a lower error on fresh rows. Within limits: one of the
+    two. Does not hold: at least as much overfitting for every pair of seeds. Quick: {QUICK["rows"]} rows of
+    {QUICK["length"]} steps, width {QUICK["width"]} (narrow: {QUICK["narrow"]}), {QUICK["steps"]} steps of
+    {QUICK["batch"]} rows, {SEEDS[0]} seeds. Full: {FULL["rows"]:,} rows of {FULL["length"]} steps, width
+    {FULL["width"]} (narrow: {FULL["narrow"]}), {FULL["steps"]:,} steps of {FULL["batch"]}, {SEEDS[1]} seeds. Rate
+    {RATE}, no weight decay, last weights.""",
+    note="""The note also counts sharing among the drawbacks, as if each word then had the same weight in the sum.
+    Shared weights are one rule for every step; how much a word changes the state still depends on the word and the
+    state.""",
     run=run,
 )

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ..core.chart import Chart
-from ._shown import curve, gather, said, sentence
-from ._trained import seeds, train
-from .claim import Claim, Effort, Found, Verdict, apart
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import apart, said, sentence, store_chart
+from .laboratory.training import by_dial, train_models
 
 RIGHT, MARGIN = 0.9, 0.1
 RNN, TTT, LIST, SHORT = "rnn", "ttt-linear", "attention", "attention, as many bytes"
-QUICK = {
+QUICK: dict[str, Any] = {
     "run": {"steps": 500, "length": 16, "load": 4, "vocab": 16, "batch": 32, "eval_rows": 500},
     "rates": {"rnn": 3e-3, "blocks": 1e-2},
     "width": 16,
@@ -23,7 +22,7 @@ QUICK = {
     "rnn": 288,
     "window": 9,
 }
-FULL = {
+FULL: dict[str, Any] = {
     "run": {"steps": 5000, "length": 64, "load": 16, "vocab": 256, "batch": 128},
     "rates": {"rnn": 1e-3, "blocks": 2e-3},
     "width": 64,
@@ -36,43 +35,31 @@ SEEDS = 2, 3
 
 def run(effort: Effort) -> Found:
     terms = effort.pick(QUICK, FULL)
-    found: dict[str, dict[int, list[float]]] = {}
-    sizes: dict[str, int] = {}
-    for name, (model, settings) in stores(terms).items():
-        runs = [
-            train("recall", model, seed=seed, device=effort.device, layers=2, vary=True, **terms["run"] | settings)
-            for seed in seeds(effort, *SEEDS)
-        ]
-        found[name] = gather(run.points() for run in runs)
-        sizes[name] = runs[0].figures["state_bytes"]
+    runs = train_models("recall", stores(terms), effort, SEEDS, layers=2, vary=True, **terms["run"])
+    found = by_dial(runs)
+    sizes = {name: each[0].figures["state_bytes"] for name, each in runs.items()}
     verdict, limits = judge(found)
     most = max(found[LIST])
     effects = "; ".join(
         f"{name} ({sizes[name]:,} bytes): {pairs(each)}, {said(each[most])} right of {most}"
         for name, each in found.items()
     )
-    chart = Chart(
-        title="Pairs recalled, by store",
-        x="pairs",
-        y="right answers",
-        lines=[curve(f"{name}, {sizes[name]:,} bytes", each) for name, each in found.items()],
-    )
     return Found(
         verdict=verdict,
         summary=f"Most pairs recalled with at least {RIGHT:.0%} right: {effects}. {sentence(limits)}",
         figures={"accuracy": found, "state_bytes": sizes},
-        charts=[chart],
+        charts=[store_chart("Pairs recalled, by store", found, sizes)],
     )
 
 
-def stores(terms: Mapping[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
+def stores(terms: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Model and settings of each store."""
     own = {"width": terms["width"], "heads": terms["heads"], "lr": terms["rates"]["blocks"]}
     return {
-        RNN: ("rnn", {"width": terms["rnn"], "lr": terms["rates"]["rnn"]}),
-        TTT: ("ttt-linear", own | {"mini_batch": 4, "positions": "learned"}),
-        LIST: ("transformer", own),
-        SHORT: ("transformer", own | {"window": terms["window"]}),
+        RNN: {"model": "rnn", "width": terms["rnn"], "lr": terms["rates"]["rnn"]},
+        TTT: own | {"model": "ttt-linear", "mini_batch": 4, "positions": "learned"},
+        LIST: own | {"model": "transformer"},
+        SHORT: own | {"model": "transformer", "window": terms["window"]},
     }
 
 
@@ -105,24 +92,27 @@ def judge(found: Mapping[str, Mapping[int, Sequence[float]]]) -> tuple[Verdict, 
 
 
 CLAIM = Claim(
-    id="stores",
-    statement="A vector (RNN), weights trained while reading (TTT) and a list (attention) differ in how much context "
-    "they keep.",
+    statement="""A vector (RNN), weights trained while reading (TTT) and a list (attention) differ in how much context
+    they keep.""",
     sources=(
         "Sun 2024, Learning to (Learn at Test Time): RNNs with Expressive Hidden States (arXiv 2407.04620)",
         "Arora 2023, Zoology: Measuring and Improving Recall in Efficient Language Models (arXiv 2312.04927)",
         "001_56d5b8bda4e4cf77.txt",
     ),
-    experiment="Each store is trained to recall the values of keys, one to so many pairs; RNN and TTT have equally "
-    "many bytes of state, attention its whole list, and beside it a list cut to as many bytes as the others.",
-    decided="At the heaviest load, for every pair of seeds: holds if the RNN is right less often than TTT and than "
-    f"attention by over {MARGIN}; within limits if only than attention; does not hold if it is right as often as "
-    f"attention or at least {RIGHT}; undecided if attention itself is below {RIGHT}. The threshold in pairs (at least "
-    f"{RIGHT} right in the mean) and the cut list are told. Quick: up to 4 pairs in 16 steps, vocabulary 16; 2 "
-    "layers; RNN of 288, TTT and attention of 16 with 2 heads, a list of 9; 500 steps of 32 rows, rate 0.003 for the "
-    "RNN and 0.01 for the others, 2 seeds. Full: up to 16 pairs in 64 steps, vocabulary 256; RNN of 2,176, the others "
-    "64 with 4 heads, a list of 17; 5,000 steps of 128 rows, rates 0.001 and 0.002, 3 seeds.",
-    note="The note says that attention does not compress. So it is while the list may grow: with as many bytes as the "
-    "others it must drop what is old.",
+    experiment="""Each store is trained to recall the values of keys, one to so many pairs; RNN and TTT have equally
+    many bytes of state, attention its whole list, and beside it a list cut to as many bytes as the others.""",
+    decided=f"""At the heaviest load, for every pair of seeds: holds if the RNN is right less often than TTT and than
+    attention by over {MARGIN}; within limits if only than attention; does not hold if it is right as often as attention
+    or at least {RIGHT}; undecided if attention itself is below {RIGHT}. The threshold in pairs (at least {RIGHT} right
+    in the mean) and the cut list are told. Quick: up to {QUICK["run"]["load"]} pairs in {QUICK["run"]["length"]} steps,
+    vocabulary {QUICK["run"]["vocab"]}; 2 layers; RNN of {QUICK["rnn"]}, TTT and attention of {QUICK["width"]} with
+    {QUICK["heads"]} heads, a list of {QUICK["window"]}; {QUICK["run"]["steps"]} steps of {QUICK["run"]["batch"]} rows,
+    rate {QUICK["rates"]["rnn"]} for the RNN and {QUICK["rates"]["blocks"]} for the others, {SEEDS[0]} seeds. Full: up
+    to {FULL["run"]["load"]} pairs in {FULL["run"]["length"]} steps, vocabulary {FULL["run"]["vocab"]}; RNN of
+    {FULL["rnn"]:,}, the others {FULL["width"]} with {FULL["heads"]} heads, a list of {FULL["window"]};
+    {FULL["run"]["steps"]:,} steps of {FULL["run"]["batch"]} rows, rates {FULL["rates"]["rnn"]} and
+    {FULL["rates"]["blocks"]}, {SEEDS[1]} seeds.""",
+    note="""The note says that attention does not compress. So it is while the list may grow: with as many bytes as the
+    others it must drop what is old.""",
     run=run,
 )

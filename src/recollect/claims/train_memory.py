@@ -5,14 +5,13 @@ from collections.abc import Mapping
 import torch
 
 from ..core import state as states
-from ..core.chart import Chart, Line
 from ..layers import LAYERS
-from ._autograd import kept_bytes, outputs
-from ._fit import exponent
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import exponent, kept_bytes, outputs
+from .laboratory.figures import growth, limits, rows
 
 DIM, LENGTHS, SEGMENT = 32, (64, 128, 256, 512, 1024), 64
-CELLS = ("rnn", "gru", "lstm")
+RNNS = ("rnn", "gru", "lstm")
 GROWS, CONSTANT = 0.9, 0.01  # exponents
 
 
@@ -58,13 +57,12 @@ def judge(trained: Mapping[str, float], used: Mapping[str, float]) -> Verdict:
 def run(effort: Effort) -> Found:
     torch.manual_seed(0)
     device = effort.device
-    kept = {name: [training(name, n, device) for n in LENGTHS] for name in CELLS}
-    cut = {name: [truncated(name, n, device) for n in LENGTHS] for name in CELLS}
-    state = {name: [using(name, n, device) for n in LENGTHS] for name in CELLS}
+    kept = {name: [training(name, n, device) for n in LENGTHS] for name in RNNS}
+    cut = {name: [truncated(name, n, device) for n in LENGTHS] for name in RNNS}
+    state = {name: [using(name, n, device) for n in LENGTHS] for name in RNNS}
     powers = [{name: exponent(LENGTHS, row) for name, row in found.items()} for found in (kept, state, cut)]
     shown = "lstm"
     verdict = judge(powers[0], powers[1])
-    limits = " It is true of training through the whole context, not of use." if verdict is Verdict.LIMITS else ""
     return Found(
         verdict=verdict,
         summary=(
@@ -72,7 +70,8 @@ def run(effort: Effort) -> Found:
             f"n^{max(powers[0].values()):.2f} ({shown}: {kept[shown][0]:,} bytes at {LENGTHS[0]} steps, "
             f"{kept[shown][-1]:,} at {LENGTHS[-1]:,}); with gradients cut every {SEGMENT} steps it stays at "
             f"{cut[shown][-1]:,}. Use: the state is {state[shown][0]:,} bytes after {LENGTHS[0]} steps and "
-            f"{state[shown][-1]:,} after {LENGTHS[-1]:,}.{limits}"
+            f"{state[shown][-1]:,} after {LENGTHS[-1]:,}."
+            + limits(verdict, " It is true of training through the whole context, not of use.")
         ),
         figures={
             "lengths": list(LENGTHS),
@@ -82,35 +81,26 @@ def run(effort: Effort) -> Found:
             "exponents": dict(zip(("training", "state", "truncated"), powers, strict=True)),
         },
         charts=[
-            Chart(
-                title=f"What an RNN of width {DIM} keeps, by context",
-                x="steps of context",
-                y="bytes",
-                lines=[
-                    *(Line(name=f"{name}, training", x=list(LENGTHS), y=kept[name]) for name in CELLS),
-                    Line(name=f"{shown}, cut every {SEGMENT}", x=list(LENGTHS), y=cut[shown]),
-                    *(Line(name=f"{name}, in use", x=list(LENGTHS), y=state[name]) for name in CELLS),
-                ],
-                log_x=True,
-                log_y=True,
+            growth(
+                f"What an RNN of width {DIM} keeps, by context",
+                "steps of context",
+                "bytes",
+                rows(LENGTHS, {f"{name}, training": kept[name] for name in RNNS})
+                + rows(LENGTHS, {f"{shown}, cut every {SEGMENT}": cut[shown]})
+                + rows(LENGTHS, {f"{name}, in use": state[name] for name in RNNS}),
             )
         ],
     )
 
 
 CLAIM = Claim(
-    id="train-memory",
     statement="The memory that an RNN needs grows with its context.",
     sources=("001_56d5b8bda4e4cf77.txt", "002_4ebd1d3d18a29ec3.txt"),
     experiment="Bytes kept for the backward pass, and bytes of state in use, at growing length.",
-    decided=(
-        f"rnn, gru and lstm of width {DIM}, {LENGTHS[0]} to {LENGTHS[-1]:,} steps: growing is an exponent of at least "
-        f"{GROWS}, constant one of at most {CONSTANT}. Both grow: holds; training grows and the state in use is "
-        "constant: within limits; else it does not hold."
-    ),
-    note=(
-        "Notes 001 and 002 say that hidden states need much memory when the context is long. That is backpropagation's "
-        "doing: an RNN in use forgets its old states, which is the point of it."
-    ),
+    decided=f"""rnn, gru and lstm of width {DIM}, {LENGTHS[0]} to {LENGTHS[-1]:,} steps: growing is an exponent of at
+    least {GROWS}, constant one of at most {CONSTANT}. Both grow: holds; training grows and the state in use is
+    constant: within limits; else it does not hold.""",
+    note="""Notes 001 and 002 say that hidden states need much memory when the context is long. That is
+    backpropagation's doing: an RNN in use forgets its old states, which is the point of it.""",
     run=run,
 )

@@ -5,9 +5,9 @@ from itertools import pairwise
 from statistics import fmean
 
 from ..core.chart import Chart
-from ._shown import curve, gather, said, sentence
-from ._trained import seeds, train
-from .claim import Claim, Effort, Found, Verdict, apart
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import apart, curve, said, sentence
+from .laboratory.training import train_models
 
 MARGIN = 0.02  # nats
 SIZES = (1, 4, 16, 64)
@@ -17,27 +17,25 @@ SEEDS = 2, 3
 
 
 def run(effort: Effort) -> Found:
-    terms = effort.pick(QUICK, FULL)
-    runs = [
-        {size: train("text", "ttt-linear", seed=seed, device=effort.device, mini_batch=size, **terms) for size in SIZES}
-        for seed in seeds(effort, *SEEDS)
-    ]
-    found = gather({size: trained.metric for size, trained in run.items()} for run in runs)
-    seconds = gather({size: trained.figures["seconds"] for size, trained in run.items()} for run in runs)
+    models = {size: {"model": "ttt-linear", "mini_batch": size} for size in SIZES}
+    runs = train_models("text", models, effort, SEEDS, **effort.pick(QUICK, FULL))
+    found = {size: [trained.metric for trained in each] for size, each in runs.items()}
+    seconds = {size: [trained.figures["seconds"] for trained in each] for size, each in runs.items()}
     verdict, limits = judge(found)
     effects = ", ".join(f"b = {size}: {said(values)} in {fmean(seconds[size]):.0f} s" for size, values in found.items())
-    chart = Chart(
-        title="TTT-linear by the size of its inner mini-batches",
-        x="steps in an inner mini-batch",
-        y="nats per character",
-        lines=[curve("validation", found)],
-        log_x=True,
-    )
     return Found(
         verdict=verdict,
         summary=f"Nats per character, and seconds of training: {effects}. {sentence(limits)}",
         figures={"nats_per_token": found, "seconds": seconds},
-        charts=[chart],
+        charts=[
+            Chart(
+                "TTT-linear by the size of its inner mini-batches",
+                "steps in an inner mini-batch",
+                "nats per character",
+                [curve("validation", found)],
+                log_x=True,
+            )
+        ],
     )
 
 
@@ -58,17 +56,19 @@ def judge(found: Mapping[int, Sequence[float]]) -> tuple[Verdict, str]:
 
 
 CLAIM = Claim(
-    id="ttt-batch",
     statement="Smaller inner mini-batches help test-time training.",
     sources=(
         "Sun 2024, Learning to (Learn at Test Time), section 2.4 and Figure 7 (arXiv 2407.04620)",
         "001_56d5b8bda4e4cf77.txt",
     ),
-    experiment="TTT-linear learns Python's own source by characters with inner mini-batches of 1, 4, 16 and 64 steps.",
-    decided=f"Holds: the mean loss nowhere falls as the mini-batch grows, and that of 1 is below that of 64 by over "
-    f"{MARGIN} nats for every pair of seeds. Within limits: some smaller size is, but not ever more so. Does not hold: "
-    "every smaller size is at best as good as 64 for every pair of seeds. Quick: one layer of 32 with 2 heads, windows "
-    "of 64 (so that 64 is batch gradient descent), 200 steps of 8 windows, 2 seeds. Full: 4 layers of 128, windows of "
-    "256, 3,000 steps of 32, 3 seeds. Times are told, not judged.",
+    experiment=f"""TTT-linear learns Python's own source by characters with inner mini-batches of {SIZES[0]},
+    {SIZES[1]}, {SIZES[2]} and {SIZES[3]} steps.""",
+    decided=f"""Holds: the mean loss nowhere falls as the mini-batch grows, and that of {SIZES[0]} is below that of
+    {SIZES[-1]} by over {MARGIN} nats for every pair of seeds. Within limits: some smaller size is, but not ever more
+    so. Does not hold: every smaller size is at best as good as {SIZES[-1]} for every pair of seeds. Quick: one layer of
+    {QUICK["width"]} with {QUICK["heads"]} heads, windows of {QUICK["context"]} (so that {SIZES[-1]} is batch gradient
+    descent), {QUICK["steps"]} steps of {QUICK["batch"]} windows, {SEEDS[0]} seeds. Full: {FULL["layers"]} layers of
+    {FULL["width"]}, windows of {FULL["context"]}, {FULL["steps"]:,} steps of {FULL["batch"]}, {SEEDS[1]} seeds. Times
+    are told, not judged.""",
     run=run,
 )

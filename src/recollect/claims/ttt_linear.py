@@ -81,10 +81,10 @@ def run(effort: Effort) -> Found:
         figures={"difference": errors, "one_change": apart},
         charts=[
             Chart(
-                title="How far TTT is from linear attention, one change at a time",
-                x="change",
-                y="largest relative difference of the outputs",
-                lines=[Line(name="difference", x=["none", *apart], y=[max(errors["outputs"], 1e-16), *apart.values()])],
+                "How far TTT is from linear attention, one change at a time",
+                "change",
+                "largest relative difference of the outputs",
+                [Line("difference", ["none", *apart], [max(errors["outputs"], 1e-16), *apart.values()])],
                 kind="bars",
                 log_y=True,
             )
@@ -93,18 +93,13 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="ttt-linear",
     statement="Test-time training of f(x) = Wx by batch gradient descent from W₀ = 0 is linear attention.",
     sources=("Sun et al. 2024, arXiv 2407.04620, theorem 1", "001_56d5b8bda4e4cf77.txt"),
     experiment="Both layers with the same projections, identity features and no normaliser, on the same random input.",
-    decided=(
-        f"{ROWS} rows of {STEPS} steps, width {DIM}, {HEADS} heads, float64: outputs, final state and the gradient of "
-        f"the input within {EXACT:g} of each other, relative to the largest entry."
-    ),
-    note=(
-        "Note 001 says that TTT packs context into a model's weights and so expresses more. In this plainest form the "
-        "weights are the very sum that linear attention keeps; the gain must come from the other parts."
-    ),
+    decided=f"""{ROWS} rows of {STEPS} steps, width {DIM}, {HEADS} heads, float64: outputs, final state and the gradient
+    of the input within {EXACT:g} of each other, relative to the largest entry.""",
+    note="""Note 001 says that TTT packs context into a model's weights and so expresses more. In this plainest form the
+    weights are the very sum that linear attention keeps; the gain must come from the other parts.""",
     run=run,
     deterministic=True,
 )

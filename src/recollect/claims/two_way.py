@@ -7,8 +7,9 @@ from torch import Tensor
 
 from ..core.chart import Chart, Line, Map
 from ..layers import encoder, lstm, rnn
-from ._autograd import slopes
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import slopes
+from .laboratory.figures import limits
 
 DIM, STEPS, SEED = 6, 7, 0
 
@@ -44,34 +45,33 @@ def run(effort: Effort) -> Found:
             found[name], grids[f"bidirectional {name}, {depth} deep"] = both_ways(reader(config), x)
     attention, grids["attention"] = both_ways(reader(encoder.AttentionConfig(dim=DIM)), x)
     verdict = judge(one, two, attention)
-    limits = "; so the statement is about a single layer" if verdict is Verdict.LIMITS else ""
     return Found(
         verdict=verdict,
         summary=(
             f"One bidirectional layer: {max(one.values()):.0%} of its numbers depend on both sides of their position. "
             f"One layer of attention: {attention:.0%}. Two bidirectional layers: "
-            f"{min(two.values()):.0%}{limits}."
+            f"{min(two.values()):.0%}{limits(verdict, '; so the statement is about a single layer')}."
         ),
         figures={"one_layer": one, "two_layers": two, "attention": attention},
         charts=[
             *(
                 Map(
-                    title=f"What position {STEPS // 2 + 1} depends on: {name}",
-                    x="input position",
-                    y="number of the output",
-                    values=grids[name].tolist(),
+                    f"What position {STEPS // 2 + 1} depends on: {name}",
+                    "input position",
+                    "number of the output",
+                    grids[name].tolist(),
                 )
                 for name in ("bidirectional rnn, 1 deep", "bidirectional rnn, 2 deep", "attention")
             ),
             Chart(
-                title="Numbers that depend on both sides",
-                x="layer",
-                y="share",
-                lines=[
+                "Numbers that depend on both sides",
+                "layer",
+                "share",
+                [
                     Line(
-                        name="share",
-                        x=["bidirectional, 1 deep", "bidirectional, 2 deep", "attention"],
-                        y=[max(one.values()), min(two.values()), attention],
+                        "share",
+                        ["bidirectional, 1 deep", "bidirectional, 2 deep", "attention"],
+                        [max(one.values()), min(two.values()), attention],
                     )
                 ],
                 kind="bars",
@@ -81,19 +81,14 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="two-way",
     statement="A bidirectional RNN is two one-way models side by side, while attention mixes both ways at once.",
     sources=("Schuster & Paliwal 1997", "Devlin et al. 2019", "001_56d5b8bda4e4cf77.txt"),
     experiment="Which inputs each single number of an output depends on, by Jacobian.",
-    decided=(
-        f"{STEPS} steps, float64. One bidirectional layer: no number depends on both sides; one layer of attention: "
-        "all do. If in a stack of two bidirectional layers all numbers depend on both sides, the claim holds for one "
-        "layer only: within limits."
-    ),
-    note=(
-        "Note 001 describes, under Transformers, states read left to right and right to left and joined: that is the "
-        "bidirectional RNN. Attention has no direction to join."
-    ),
+    decided=f"""{STEPS} steps, float64. One bidirectional layer: no number depends on both sides; one layer of
+    attention: all do. If in a stack of two bidirectional layers all numbers depend on both sides, the claim holds for
+    one layer only: within limits.""",
+    note="""Note 001 describes, under Transformers, states read left to right and right to left and joined: that is the
+    bidirectional RNN. Attention has no direction to join.""",
     run=run,
     deterministic=True,
 )

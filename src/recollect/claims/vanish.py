@@ -16,8 +16,9 @@ from torch import Tensor
 
 from ..core.chart import Chart, Line
 from ..layers import rnn
-from ._fit import slope
-from .claim import Claim, Effort, Found, Verdict, interval
+from .claim import Claim, Effort, Found, Verdict
+from .laboratory.analysis import slope
+from .laboratory.figures import curve, interval
 
 RADII = (0.8, 1.0, 1.2)  # spectral radii of the linear RNN
 WIDTH, STEPS, FIT = 16, 100, (50, 100)
@@ -95,23 +96,22 @@ def run(effort: Effort) -> Found:
         errors.append(float(((found - powers).abs().amax(dim=(1, 2)) / powers.abs().amax(dim=(1, 2))).max()))
         norms = torch.linalg.matrix_norm(found, ord=2).tolist()
         off.append(abs(fitted(norms)[0] - math.log(radius)))
-        lines.append(Line(name=f"radius {radius:g}", x=list(range(1, STEPS + 1)), y=norms))
+        lines.append(Line(f"radius {radius:g}", list(range(1, STEPS + 1)), norms))
     radius, width = TRANSIENT
     skew = radius * torch.eye(width, dtype=torch.float64) + COUPLING * torch.eye(width, dtype=torch.float64).roll(1, 1)
     skew[-1, 0] = 0
     norms = torch.linalg.matrix_norm(linear(skew, STEPS), ord=2).tolist()
     peak = max(range(STEPS), key=lambda k: norms[k])
-    lines.append(Line(name=f"radius {radius:g}, not normal", x=list(range(1, STEPS + 1)), y=norms))
+    lines.append(Line(f"radius {radius:g}, not normal", list(range(1, STEPS + 1)), norms))
 
-    slopes: dict[float, list[tuple[float, float, float]]] = {}
+    slopes: dict[float, dict[float, list[float]]] = {gain: {} for gain in GAINS}
     straight = []
     for gain in GAINS:
-        slopes[gain] = []
         for scale in SCALES:
-            fits = [fitted(tanh_norms(gain, scale, seed)) for seed in range(effort.seeds or SEEDS)]
-            slopes[gain].append(interval([fit[0] for fit in fits]))
+            fits = [fitted(tanh_norms(gain, scale, seed)) for seed in effort.seed_range(SEEDS, SEEDS)]
+            slopes[gain][scale] = [fit[0] for fit in fits]
             straight += [fit[1] for fit in fits if abs(fit[0]) > FLAT]
-    means = {gain: [mean for mean, _, _ in row] for gain, row in slopes.items()}
+    means = {gain: [fmean(values) for values in row.values()] for gain, row in slopes.items()}
     flipped = [gain for gain, row in means.items() if min(row) < -FLAT and max(row) > FLAT]
     verdict = judge(max(errors), off, straight, means)
     changes = "; ".join(
@@ -137,26 +137,21 @@ def run(effort: Effort) -> Found:
             "slope_error": dict(zip(map(str, RADII), off, strict=True)),
             "transient": {"peak": norms[peak], "at": peak + 1},
             "tanh_slopes": {
-                str(gain): dict(zip(map(str, SCALES), map(list, row), strict=True)) for gain, row in slopes.items()
+                str(gain): {str(scale): list(interval(values)) for scale, values in row.items()}
+                for gain, row in slopes.items()
             },
             "least_r2": min(straight),
             "mean_r2": fmean(straight),
         },
         charts=[
-            Chart(title="A linear RNN's gradient", x="steps back", y="‖∂h_T/∂h_(T−k)‖", lines=lines, log_y=True),
+            Chart("A linear RNN's gradient", "steps back", "‖∂h_T/∂h_(T−k)‖", lines, log_y=True),
             Chart(
-                title="A tanh RNN's gradient: growth a step",
-                x="gain of U",
-                y="slope of log ‖∂h‖",
-                lines=[
-                    Line(
-                        name=f"inputs of σ {scale:g}",
-                        x=list(GAINS),
-                        y=[slopes[gain][at][0] for gain in GAINS],
-                        low=[slopes[gain][at][1] for gain in GAINS],
-                        high=[slopes[gain][at][2] for gain in GAINS],
-                    )
-                    for at, scale in enumerate(SCALES)
+                "A tanh RNN's gradient: growth a step",
+                "gain of U",
+                "slope of log ‖∂h‖",
+                [
+                    curve(f"inputs of σ {scale:g}", {gain: row[scale] for gain, row in slopes.items()})
+                    for scale in SCALES
                 ],
                 level=0.0,
                 level_name="neither shrinks nor grows",
@@ -166,7 +161,6 @@ def run(effort: Effort) -> Found:
 
 
 CLAIM = Claim(
-    id="vanish",
     statement="The gradient that a plain RNN sends back over k steps shrinks or grows geometrically with k.",
     sources=(
         "Hochreiter 1991",
@@ -175,21 +169,14 @@ CLAIM = Claim(
         "001_56d5b8bda4e4cf77.txt",
         "003_c6efc9a4698e0e4d.txt",
     ),
-    experiment=(
-        "∂h_T/∂h_(T−k) by backpropagation, in a linear RNN against the k-th power of its matrix, and in tanh RNNs of "
-        "four gains with inputs of three sizes."
-    ),
-    decided=(
-        f"Linear, width {WIDTH}, radii {RADII}: within {EXACT:g} of the matrix power, slope of log norm over k = "
-        f"{FIT[0]} to {FIT[1]} within {SLOPE} of log radius. tanh, width {TANH_WIDTH}, gains {GAINS}, input σ "
-        f"{SCALES}, {SEEDS} seeds, k = {FIT[0]} to {TANH_STEPS}: R² ≥ {STRAIGHT} wherever |slope| > {FLAT}. Within "
-        "limits if at one gain the sign of the mean slope differs between input sizes: the matrix alone then does not "
-        "decide."
-    ),
-    note=(
-        "Note 003 reads the fate of a gradient off the eigenvalues of W_hh. That is exact for a linear RNN in the long "
-        "run; matrices that are not normal can grow first, and in a tanh RNN the inputs have a say."
-    ),
+    experiment="""∂h_T/∂h_(T−k) by backpropagation, in a linear RNN against the k-th power of its matrix, and in tanh
+    RNNs of four gains with inputs of three sizes.""",
+    decided=f"""Linear, width {WIDTH}, radii {RADII}: within {EXACT:g} of the matrix power, slope of log norm over k =
+    {FIT[0]} to {FIT[1]} within {SLOPE} of log radius. tanh, width {TANH_WIDTH}, gains {GAINS}, input σ {SCALES},
+    {SEEDS} seeds, k = {FIT[0]} to {TANH_STEPS}: R² ≥ {STRAIGHT} wherever |slope| > {FLAT}. Within limits if at one gain
+    the sign of the mean slope differs between input sizes: the matrix alone then does not decide.""",
+    note="""Note 003 reads the fate of a gradient off the eigenvalues of W_hh. That is exact for a linear RNN in the
+    long run; matrices that are not normal can grow first, and in a tanh RNN the inputs have a say.""",
     run=run,
     deterministic=True,
 )

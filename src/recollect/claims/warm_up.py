@@ -7,18 +7,17 @@ import torch
 
 from ..core.chart import Chart, Line
 from ..models import language
-from ..train.loop import TrainingStopped
-from ._shown import sentence, share, shares
-from ._trained import Trained, seeds, train
 from .claim import Claim, Effort, Found, Verdict
+from .laboratory.figures import bars, in_words, sentence, share, shares
+from .laboratory.training import Trained, try_train
 
 NEEDS, FINE = 1 / 2, 1 / 6
-QUICK = {
+QUICK: dict[str, Any] = {
     "run": {"steps": 120, "context": 32, "batch": 8, "eval_tokens": 8000},
     "model": {"layers": 6, "width": 32, "heads": 4},
     "rates": (3e-3, 1e-2, 3e-2),
 }
-FULL = {
+FULL: dict[str, Any] = {
     "run": {"steps": 1000, "context": 128, "batch": 32, "eval_tokens": 100_000},
     "model": {"layers": 12, "width": 256, "heads": 8},
     "rates": (3e-4, 1e-3, 3e-3, 1e-2),
@@ -33,57 +32,50 @@ WAYS = {
 
 
 def run(effort: Effort) -> Found:
-    terms, numbers = effort.pick(QUICK, FULL), seeds(effort, *SEEDS)
+    terms = effort.pick(QUICK, FULL)
     losses: dict[str, dict[float, list[float | None]]] = {}
     failed: dict[str, dict[float, list[bool]]] = {}
     some: Trained | None = None
     for way, (order, warm) in WAYS.items():
         losses[way], failed[way] = {}, {}
         for rate in terms["rates"]:
-            losses[way][rate], failed[way][rate] = [], []
-            for seed in numbers:
-                settings = terms["run"] | terms["model"] | {"order": order, "lr": rate, "schedule": "constant"}
-                settings["warmup"] = terms["run"]["steps"] // 2 if warm else 0
-                try:
-                    some = train("text", "transformer", seed=seed, device=effort.device, **settings)
-                    losses[way][rate].append(some.metric)
-                    failed[way][rate].append(some.metric > some.figures["baselines"]["unigram"])
-                except TrainingStopped:
-                    losses[way][rate].append(None)
-                    failed[way][rate].append(True)
+            settings = terms["run"] | terms["model"] | {"order": order, "lr": rate, "schedule": "constant"}
+            settings |= {"warmup": terms["run"]["steps"] // 2 if warm else 0, "device": effort.device}
+            runs = [try_train("text", "transformer", seed=seed, **settings) for seed in effort.seed_range(*SEEDS)]
+            some = next((run for run in reversed(runs) if run), some)
+            losses[way][rate] = [run.metric if run else None for run in runs]
+            failed[way][rate] = [not run or run.metric > run.figures["baselines"]["unigram"] for run in runs]
     verdict, limits = judge(failed)
     counts = ", ".join(f"{way} {count(each)}" for way, each in failed.items())
     norms = {} if some is None else {order: gradients(some, terms["model"], order) for order in ("pre", "post")}
-    charts = [
-        Chart(
-            title="Runs that did no better than counting characters",
-            x="learning rate",
-            y="share of seeds",
-            lines=[shares(way, each) for way, each in failed.items()],
-            kind="bars",
-        ),
-        Chart(
-            title="Gradient at the start, by depth",
-            x="block",
-            y="norm",
-            lines=[Line(name=f"{order}-norm", x=list(range(len(each))), y=each) for order, each in norms.items()],
-            log_y=True,
-        ),
-    ]
     spread = ", ".join(f"{order} {each[-1] / each[0]:.2f}" for order, each in norms.items())
     return Found(
         verdict=verdict,
         summary=f"Runs that failed: {counts}. Gradient of the last block over the first's at the start: {spread}. "
         + sentence(limits),
         figures={"nats_per_token": losses, "failed": failed, "gradients": norms},
-        charts=charts,
+        charts=[
+            bars(
+                "Runs that did no better than counting characters",
+                "learning rate",
+                "share of seeds",
+                [shares(way, each) for way, each in failed.items()],
+            ),
+            Chart(
+                "Gradient at the start, by depth",
+                "block",
+                "norm",
+                [Line(f"{order}-norm", list(range(len(each))), each) for order, each in norms.items()],
+                log_y=True,
+            ),
+        ],
     )
 
 
 def gradients(trained: Trained, model: Mapping[str, Any], order: str) -> list[float]:
     """The norm of each block's gradient (attention's and the network's) before the first step."""
     torch.manual_seed(0)
-    config = language.Config(vocab=trained.kept.size, model="transformer", order=order, **model)  # type: ignore[arg-type]
+    config = language.Config(vocab=trained.artifacts.size, model="transformer", order=order, **model)  # type: ignore[arg-type]
     fresh = config.build()
     batch = next(trained.task.batches("train", 0))
     fresh.nll(batch.x.cpu(), batch.y.cpu(), None)[0].mean().backward()
@@ -114,22 +106,23 @@ def judge(failed: Mapping[str, Mapping[float, Sequence[bool]]]) -> tuple[Verdict
 
 
 CLAIM = Claim(
-    id="warm-up",
-    statement="A Transformer with its norms after the sum needs a learning rate that warms up; one with norms before "
-    "the sublayers does not.",
+    statement="""A Transformer with its norms after the sum needs a learning rate that warms up; one with norms before
+    the sublayers does not.""",
     sources=(
         "Xiong 2020, On Layer Normalization in the Transformer Architecture (arXiv 2002.04745)",
         "Vaswani 2017, Attention Is All You Need, section 5.3 (arXiv 1706.03762)",
     ),
-    experiment="Transformers of six layers or more learn Python's own source by characters, with the norm before or "
-    "after, with and without warm-up, at a fixed grid of rates. A run fails when it stops, or ends no better than "
-    "counting characters. The gradient at the start is measured by depth.",
-    decided="Holds: of the runs with post-norm and no warm-up at least half fail, and at most a sixth of those with "
-    "post-norm and warm-up, and of those with pre-norm and none. Within limits: post-norm without warm-up fails more "
-    "often than both, by less than that. Does not hold: it fails no more often than both. Quick: 6 layers of 32, "
-    "rates 0.003, 0.01, 0.03, 120 steps of 8 windows of 32, warm-up over half of them, 2 seeds. Full: 12 layers of "
-    "256, rates 0.0003 to 0.01, 1,000 steps, 3 seeds. The rate is otherwise constant.",
-    note="Both orders start from the same weights here, with what writes into the shortcut scaled down by depth as in "
-    "GPT-2, which is gentler to post-norm than the paper's own start.",
+    experiment="""Transformers of six layers or more learn Python's own source by characters, with the norm before or
+    after, with and without warm-up, at a fixed grid of rates. A run fails when it stops, or ends no better than
+    counting characters. The gradient at the start is measured by depth.""",
+    decided=f"""Holds: of the runs with post-norm and no warm-up at least {in_words(NEEDS)} fail, and at most
+    {in_words(FINE)} of those with post-norm and warm-up, and of those with pre-norm and none. Within limits: post-norm
+    without warm-up fails more often than both, by less than that. Does not hold: it fails no more often than both.
+    Quick: {QUICK["model"]["layers"]} layers of {QUICK["model"]["width"]}, rates {", ".join(map(str, QUICK["rates"]))},
+    {QUICK["run"]["steps"]} steps of {QUICK["run"]["batch"]} windows of {QUICK["run"]["context"]}, warm-up over half of
+    them, {SEEDS[0]} seeds. Full: {FULL["model"]["layers"]} layers of {FULL["model"]["width"]}, rates {FULL["rates"][0]}
+    to {FULL["rates"][-1]}, {FULL["run"]["steps"]:,} steps, {SEEDS[1]} seeds. The rate is otherwise constant.""",
+    note="""Both orders start from the same weights here, with what writes into the shortcut scaled down by depth as in
+    GPT-2, which is gentler to post-norm than the paper's own start.""",
     run=run,
 )

@@ -23,7 +23,7 @@ def claims(
     """What textbooks and papers say about this lineage, each put to an experiment and judged."""
     from pathlib import Path
 
-    from ..claims import _runner, load, names
+    from ..claims import load, names, runner
     from ..claims.claim import Effort
     from ..layers import known
     from ..report.pages import claims as page
@@ -31,15 +31,15 @@ def claims(
 
     wanted = list(dict.fromkeys(known("claim", name, names()) for name in ids or names()))
     if listed:
-        found = [load(name) for name in wanted]
+        found = [(name, load(name).statement) for name in wanted]
         if json:
-            print_json([{"id": claim.id, "statement": claim.statement} for claim in found])
+            print_json([{"id": name, "statement": statement} for name, statement in found])
         else:
-            print(render("The claims", ("id", "statement"), [[claim.id, claim.statement] for claim in found]), end="")
+            print(render("The claims", ("id", "statement"), found), end="")
         return
     place = Path(out)
     effort = Effort(full=full, device=device_of(device), seeds=seeds)
-    rows = _runner.run(wanted, effort, place, lambda text, end: print(text, end=end, file=sys.stderr, flush=True))
+    rows = runner.run(wanted, effort, place, lambda text, end: print(text, end=end, file=sys.stderr, flush=True))
     page.write(rows, place / "claims.html")
     chosen = [row for row in rows if row["id"] in wanted]
     if json:
@@ -47,6 +47,6 @@ def claims(
     else:
         lines = [[row["id"], row["verdict"], row["summary"], f"{row['seconds']:.1f}"] for row in chosen]
         print(render("The claims", ("id", "verdict", "summary", "seconds"), lines, lines=True), end="")
-        print(f"rows: {place / _runner.FILE}  page: {place / 'claims.html'}")
-    if failed := [row["id"] for row in chosen if row["verdict"] == _runner.FAILED]:
+        print(f"rows: {place / runner.FILE}  page: {place / 'claims.html'}")
+    if failed := [row["id"] for row in chosen if row["verdict"] == runner.FAILED]:
         raise ValueError(f"claims: expected every experiment to run, found that {', '.join(failed)} could not")

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Line:
     """One curve (or one group of bars): y over x, with the range over seeds where there are several."""
 
@@ -16,7 +16,7 @@ class Line:
     high: Sequence[float | None] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Chart:
     """Curves or bars over one pair of axes. A text as x makes places beside each other, in the order given."""
 
@@ -34,7 +34,7 @@ class Chart:
         return asdict(self)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Map:
     """A grid of numbers, dark where they are large: rows from top to bottom."""
 

@@ -108,9 +108,9 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
         with TemporaryDirectory() as scratch:
             out = Path(scratch)
             entries = [
-                Entry(heat=heat, terms=terms, climber=climber, seed=SEED, folder=folder_of(out, heat, climber, SEED))
-                for climber in heat.climbers()
-                if climber.model not in heat.job.counted
+                Entry(heat=heat, terms=terms, entrant=entrant, seed=SEED, folder=folder_of(out, heat, entrant, SEED))
+                for entrant in heat.entrants()
+                if entrant.model not in task_of(heat).counted
             ]
             found = dict(search(entries, out, count, share, jobs=jobs, progress=Progress()))
         content = json.loads(place.read_text(encoding="utf-8"))
@@ -119,7 +119,7 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
         content[name] = {
             "how": f"each of {', '.join(f'{rate:g}' for rate in grid(count))} for {steps:.0f} steps at {of}, "
             f"seed {SEED}; the lowest on validation, by the figure that chooses checkpoints, and of equals the sooner",
-            "rates": {entry.climber.label: found["/".join(entry.key[:2])]["lr"] for entry in entries},
+            "rates": {entry.entrant.label: found["/".join(entry.key[:2])]["lr"] for entry in entries},
             "tried": {
                 entry.entrant.label: {
                     f"{answer['rate']:g}": answer["value"] for answer in found["/".join(entry.key[:2])]["tried"]

@@ -1,7 +1,5 @@
 """Claims about what is learnt: each verdict from constructed numbers, the parts they are built of, and small runs."""
 
-import json
-from importlib import import_module
 from math import log
 from types import SimpleNamespace
 from typing import Any
@@ -9,13 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from recollect.train.jobs import JOBS
 
-from recollect import claims
+from recollect import tasks
 from recollect.claims import (
-    _gaps,
-    _shown,
-    _trained,
     bptt,
     capacity,
     clip,
@@ -31,77 +25,12 @@ from recollect.claims import (
     ttt_batch,
     warm_up,
 )
-from recollect.claims.claim import Effort, Verdict
+from recollect.claims.claim import Verdict
+from recollect.claims.laboratory import training
 from recollect.core import laws
-from recollect.models import language
-from recollect.tasks.memory.data import Gap
-from recollect.train.loop import TrainingStopped
+from recollect.train import run as runs
 
 HOLDS, LIMITS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.LIMITS, Verdict.FAILS, Verdict.UNDECIDED
-IDS = (
-    "gates", "capacity", "clip", "bptt", "heads", "warm-up", "depth", "sharing", "stores", "ttt-batch",
-    "recall", "parity", "long-gap", "long-rnn",
-)  # fmt: skip
-
-
-def module(name):
-    return import_module(f"recollect.claims.{name.replace('-', '_')}")
-
-
-@pytest.mark.parametrize("name", IDS)
-def test_a_claim_says_how_both_forms_are_decided(name):
-    claim = claims.load(name)
-    assert "Quick" in claim.decided
-    assert "Full" in claim.decided
-
-
-# ------------------------------------------------------------------------------------------------ training for a claim
-
-
-def test_a_training_is_the_jobs_own_and_leaves_no_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    settings = {"length": 6, "width": 4, "layers": 1, "batch": 4, "eval_rows": 20, "lr": 1e-2}
-    found = _trained.train("adding", "rnn", steps=3, seed=5, **settings)
-    assert not list(tmp_path.rglob("config.json"))
-    job = JOBS["adding"]
-    texts = {name: str(value) for name, value in settings.items()}
-    texts |= {"steps": "3", "seed": "5", "warmup": "0", "eval_every": "3", "save_every": "3"}
-    again = job.train(job.configure(texts, model="rnn"), str(tmp_path / "run"))
-    assert found.metric == found.valid == again["mse"]
-    assert found.figures["params"] == sum(p.numel() for p in found.model.parameters())
-    assert found.figures["state_bytes"] == 4 * 4
-    assert [row["step"] for row in found.curve if "loss" in row]
-
-
-def test_points_are_read_off_the_dial():
-    found = _trained.train("parity", "rnn", steps=1, seed=0, width=4, layers=1, length=8, eval_rows=10, reach=2)
-    assert list(found.points()) == [2, 4, 6, 8, 16]
-    assert found.points("last") == {point["length"]: point["last"] for point in found.figures["points"]}
-
-
-def test_a_run_that_diverges_says_so():
-    with pytest.raises(TrainingStopped):
-        _trained.train("adding", "rnn", steps=60, seed=0, length=10, width=8, layers=1, batch=4, eval_rows=10,
-                       nonlinearity="relu", optimizer="sgd", lr=1e6, clip=None, schedule="constant")  # fmt: skip
-
-
-def test_seeds_are_the_claims_own_unless_the_user_names_a_number():
-    assert list(_trained.seeds(Effort(), 2, 3)) == [0, 1]
-    assert list(_trained.seeds(Effort(full=True), 2, 3)) == [0, 1, 2]
-    assert list(_trained.seeds(Effort(full=True, seeds=1), 2, 3)) == [0]
-
-
-def test_figures_over_seeds_are_gathered_said_and_drawn():
-    found = _shown.gather([{1: 0.5, 2: 0.1}, {1: 0.7, 2: 0.4}])
-    assert found == {1: [0.5, 0.7], 2: [0.1, 0.4]}
-    assert _shown.said(found[1], 2) == "0.60 (0.50 to 0.70)"
-    assert _shown.sentence("the GRU learns") == "The GRU learns."
-    line = _shown.curve("a", found)
-    assert (line.x, line.low, line.high) == ([1, 2], [0.5, 0.1], [0.7, 0.4])
-    assert line.y == pytest.approx([0.6, 0.25])
-    assert _shown.share({1: [True, False], 2: [False, False]}) == 0.25
-    bars = _shown.shares("b", {0.3: [1.0, 0.0], 3.0: [1.0, 1.0]})
-    assert (bars.x, bars.y) == (["0.3", "3"], [0.5, 1.0])
 
 
 # ------------------------------------------------------------------------------------------------ verdicts
@@ -397,25 +326,25 @@ def test_two_places_asks_for_the_pair_of_symbols_before():
 
 def test_one_head_and_two_have_equally_many_parameters():
     found = {
-        count: _trained.train(heads.JOB, "transformer", steps=1, seed=0, layers=1, width=8, batch=2, eval_rows=4,
+        count: training.train(heads.JOB, "transformer", steps=1, seed=0, layers=1, width=8, batch=2, eval_rows=4,
                               heads=count).figures["params"]
         for count in heads.HEADS
     }  # fmt: skip
     assert len(set(found.values())) == 1
 
 
-def bytes_of(model, terms, settings):
+def bytes_of(model, terms, **settings):
     """The state that a store declares at the length of its test."""
     texts = {name: str(value) for name, value in (terms["run"] | settings | {"layers": 2}).items()}
-    job = JOBS["recall"]
-    run = job.configure(texts, model=model)
-    run = job.resolve(run, run.data, None)
-    return job.state_bytes(job.build(run.model, run.data), run)
+    task = tasks.find("recall")
+    run = runs.configure(task, texts, model=model)
+    run = task.resolve(run, run.data, None)
+    return task.state_bytes(task.build_model(run.model, run.data, runs.load), run)
 
 
 @pytest.mark.parametrize("terms", [stores.QUICK, stores.FULL], ids=["quick", "full"])
 def test_the_stores_that_are_compared_have_equally_many_bytes(terms):
-    found = {name: bytes_of(model, terms, settings) for name, (model, settings) in stores.stores(terms).items()}
+    found = {name: bytes_of(terms=terms, **settings) for name, settings in stores.stores(terms).items()}
     clocks = 32  # bytes, at most
     assert found[stores.RNN] <= found[stores.TTT] <= found[stores.RNN] + clocks
     assert found[stores.RNN] <= found[stores.SHORT] <= found[stores.RNN] + clocks
@@ -424,7 +353,7 @@ def test_the_stores_that_are_compared_have_equally_many_bytes(terms):
 
 @pytest.mark.parametrize("terms", [recall.QUICK, recall.FULL], ids=["quick", "full"])
 def test_no_fixed_state_has_fewer_bytes_than_attention(terms):
-    found = {model: bytes_of(model, terms, settings) for model, settings in terms["models"].items()}
+    found = {model: bytes_of(model, terms, **settings) for model, settings in terms["models"].items()}
     own = found.pop(recall.ATTENTION)
     assert all(0.999 * own <= size < 1.1 * own for size in found.values())
 
@@ -455,112 +384,6 @@ def test_few_rows_are_the_same_few_rows():
 
 
 def test_what_autograd_keeps_grows_with_the_steps():
-    found = _trained.train("text", "rnn", steps=1, seed=0, width=8, layers=1, context=32, batch=2, eval_tokens=100)
+    found = training.train("text", "rnn", steps=1, seed=0, width=8, layers=1, context=32, batch=2, eval_tokens=100)
     few, many = bptt.saved_bytes(found, 8), bptt.saved_bytes(found, 32)
     assert 3.5 < many / few < 4.5
-
-
-# ------------------------------------------------------------------------------------------------ small runs
-
-MEMORY = {"steps": 2, "batch": 4, "eval_rows": 10}
-TEXT = {"steps": 2, "batch": 2, "context": 8, "eval_tokens": 60}
-PAIRS = MEMORY | {"length": 8, "load": 2, "vocab": 16}
-TINY = {
-    "gates": {
-        "lengths": (6,),
-        "rates": {"rnn": (1e-2, 1e-3), "lstm": (1e-2,), "gru": (1e-2,)},
-        "run": MEMORY | {"width": 4},
-    },
-    "capacity": {
-        "widths": {capacity.NARROW: 4, capacity.WIDE: 8},
-        "loads": (1, 2, 3),
-        "copy": MEMORY | {"distance": 3, "lr": 1e-3, "all_steps": False},
-        "recall": PAIRS | {"lr": 1e-3},
-        "attention": {
-            "copy": {"width": 8, "heads": 1, "layers": 1, "positions": "learned"},
-            "recall": {"width": 8, "heads": 2, "layers": 2},
-        },
-    },
-    "clip": {
-        "explode": TEXT | {"width": 4},
-        "rates": (0.1, 1e9),
-        "vanish": MEMORY | {"width": 4, "lr": 1e-3},
-        "gaps": (0, 9),
-    },
-    "bptt": {"run": TEXT | {"width": 4, "segment": 2}, "margin": 0.05, "batches": 20},
-    "heads": MEMORY | {"width": 8, "length": 10, "symbols": 2, "lr": 1e-3},
-    "warm-up": {"run": TEXT, "model": {"layers": 2, "width": 8, "heads": 2}, "rates": (1e-3, 1e-2)},
-    "depth": {"depths": (1, 2), "params": 6000, "run": TEXT | {"heads": 2, "lr": 1e-3}},
-    "sharing": {"rows": 8, "length": 4, "width": 4, "narrow": 2, "steps": 2, "batch": 4},
-    "stores": {"run": PAIRS, "rates": {"rnn": 1e-3, "blocks": 1e-3}, "width": 8, "heads": 2, "rnn": 8, "window": 3},
-    "ttt-batch": TEXT | {"width": 8, "layers": 1, "heads": 2, "lr": 1e-3},
-    "recall": {
-        "run": PAIRS | {"layers": 2, "lr": 1e-3},
-        "models": {"transformer": {"width": 8, "heads": 2}, "linear-transformer": {"width": 8, "heads": 1}},
-    },
-    "parity": MEMORY | {"length": 4, "width": 4},
-    "long-gap": {"models": ("rnn", "gru", "tcn"), "run": MEMORY | {"distance": 12, "distractors": 1, "width": 4}},
-    "long-rnn": MEMORY | {"distance": 12, "distractors": 1, "width": 4},
-}
-
-
-def pretend(task, model, *, steps, seed, device="cpu", params=None, split="valid", **settings):
-    """A training that goes as far as its settings, which the job must know and put together."""
-    job = JOBS[task] if isinstance(task, str) else task
-    texts = {name: str(value) for name, value in (settings | {"steps": steps, "seed": seed}).items()}
-    run = job.configure(texts, model=model)
-    data, points = run.data, []
-    width = run.model.get("width", 0)
-    if job.name == "text":
-        config = language.Config(vocab=100, **{"model" if k == "name" else k: v for k, v in run.model.items()})
-        width = (language.width_for(config, params) if params else config).width
-    else:
-        job.resolve(run, data, params)
-        points = [{data.dial: value, "accuracy": 0.5, "last": 0.5} for value in data.points()]
-    figures = {"metric": {"value": 0.5}, "accuracy": 0.5, "loss": 0.5, "points": points, "params": 1, "state_bytes": 1}
-    figures |= {"seconds": 1.0, "baselines": {"uniform": 1.0, "unigram": 1.0}}
-    return _trained.Trained(
-        figures=figures,
-        curve=[{"valid": 0.5, "norm": 1.0, "seconds": 1.0}],
-        model=SimpleNamespace(config=SimpleNamespace(width=width)),
-        task=SimpleNamespace(test=data),
-        kept=None,
-    )
-
-
-@pytest.mark.parametrize("full", [False, True], ids=["quick", "full"])
-@pytest.mark.parametrize("name", [name for name in IDS if name != "sharing"])
-def test_the_settings_of_both_forms_go_together(name, full, monkeypatch):
-    """Nothing is learnt here: with the same figures for everything no claim can hold."""
-    home = _gaps if name in ("long-gap", "long-rnn") else module(name)
-    monkeypatch.setattr(home, "train", pretend)
-    monkeypatch.setattr(bptt, "saved_bytes", lambda *_: 1)
-    monkeypatch.setattr(bptt, "judge_estimators", lambda *_: {})
-    monkeypatch.setattr(warm_up, "gradients", lambda *_: [1.0, 1.0])
-    found = claims.load(name).run(Effort(full=full, seeds=1))
-    assert found.verdict is not HOLDS
-
-
-@pytest.mark.parametrize("terms", [long_gap.QUICK, long_gap.FULL], ids=["quick", "full"])
-def test_the_convolutions_see_over_the_widest_gap(terms):
-    blocks = _gaps.MODELS["tcn"]
-    sight = 1 + 2 * (blocks["kernel"] - 1) * (2 ** blocks["layers"] - 1)  # two convolutions a block, dilation doubling
-    assert sight >= Gap(distance=terms["run"]["distance"]).steps
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", IDS)
-def test_the_experiment_runs_from_end_to_end(name, monkeypatch):
-    monkeypatch.setattr(module(name), "QUICK", TINY[name])
-    found = claims.load(name).run(Effort(seeds=2))
-    assert found.verdict in Verdict
-    assert found.charts
-    for chart in found.charts:
-        content = json.loads(json.dumps(chart.to_json()))
-        assert all(len(line["x"]) == len(line["y"]) > 0 for line in content["lines"])
-    assert json.loads(json.dumps(found.figures))
-    assert "nan" not in found.summary
-    again = claims.load(name).run(Effort(seeds=2))
-    timed = {"bptt", "ttt-batch"}
-    assert again.verdict == found.verdict or name in timed
-    assert again.summary == found.summary or name in timed
