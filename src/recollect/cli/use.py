@@ -28,18 +28,18 @@ def generate(
 ) -> None:
     """Let a run write. The text streams to stdout; a prompt of - is read from stdin."""
     from ..core.files import check_place
-    from ..decode import sample, stream
+    from ..decode import sampling, stream
     from ..train.text import JOB
 
     if state_out:
         check_place(state_out)
     used = JOB.load(run, device_of(device))
-    config = sample.Config(
+    config = sampling.Config(
         length=length, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p, penalty=penalty, seed=seed
     )
     prompts = [sys.stdin.read() if p == "-" else p for p in prompt or []]
     ends = {"stops": stop or [], "state_in": state_in, "state_out": state_out}
-    for piece in stream.write(used.model, used.kept, prompts, config, **ends, precision=precision, exact=exact):
+    for piece in stream.generate_text(used.model, used.kept, prompts, config, **ends, precision=precision, exact=exact):
         print(piece, end="", flush=True)
     print()
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from ..decode.beam import Hypothesis
-from ..decode.sample import device_of
+from ..decode.position import device_of
 from ..decode.translate import looks
 from ..tasks.captions import cover, numbers
 from ..train.job import Used

@@ -13,9 +13,9 @@ from torch import Tensor
 from ..core.contract import ContractError
 from ..data.text import Unreachable
 from ..decode.beam import Hypothesis
-from ..decode.choice import Config as Drawing
 from ..decode.engine import Engine
-from ..decode.sample import device_of
+from ..decode.position import device_of
+from ..decode.sampling import Config as Drawing
 from ..decode.translate import hypotheses, pad
 from ..models.forecaster_memory import Stepper
 from ..tasks import captions
@@ -136,7 +136,7 @@ def own_writing(model: Any, rows: int, length: int) -> np.ndarray:
     if length == 1:
         return begins
     engine = Engine(model, len(begins), length)
-    position = engine.read(begins.tolist())
+    position = engine.read_prompts(begins.tolist())
     for _ in engine.blocks(position, Drawing(length=length - 1)):
         pass
     return np.array(position.written, dtype=np.int64)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from ..decode import sample, stream
+from ..decode import sampling, stream
 from ..layers import LAYERS, card
 from ..measure import gradients
 from ..measure.entry import counted
@@ -64,8 +64,8 @@ def sample_of(run: Opened) -> Any:
     if run.job.name == "text":
         tokens = run.task.tokens("valid")[:PROMPT]
         prompt = used.kept.decode(tokens.tolist())
-        config = sample.Config(length=WRITTEN, temperature=0.8)
-        return {"prompt": prompt, "text": "".join(stream.write(used.model, used.kept, [prompt], config))}
+        config = sampling.Config(length=WRITTEN, temperature=0.8)
+        return {"prompt": prompt, "text": "".join(stream.generate_text(used.model, used.kept, [prompt], config))}
     if run.job.name == "translation":
         return _translations(run)
     return _captions(run) if run.job.name == "captions" else None

@@ -18,7 +18,7 @@ from ..data.picture_sources import COUNTS, SETS, SHAPES
 from ..data.pictures import LONGEST, SHARE
 from ..decode.beam import Config as Search
 from ..decode.beam import Hypothesis
-from ..decode.sample import device_of
+from ..decode.position import device_of
 from ..models import captioner, seq2seq
 from ..tasks import captions
 from .folder import RunError
