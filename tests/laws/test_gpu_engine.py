@@ -1,15 +1,20 @@
 """The engine on a GPU: captured steps write what a plain loop writes, whatever the model."""
 
+import copy
+from types import SimpleNamespace
+
 import pytest
 import torch
 
+import tiny
 from decode.test_captured_greedy import BEGIN, END, KINDS, PAD, encode
 from decode.test_captured_greedy import build as build_translator
 from decode.test_engine import WAYS, loop
 from decode.test_stream import MODELS, PROMPTS, build, every_model
+from recollect.core import laws
 from recollect.core import state as states
 from recollect.core.contract import ContractError
-from recollect.decode import beam, captured, sampling
+from recollect.decode import beam, captured, captured_beam, captured_greedy, sampling, verify
 from recollect.decode.engine import Engine
 from recollect.decode.flat.blocks import PLAIN
 from recollect.decode.flat.model import Flat
@@ -127,3 +132,55 @@ def test_captured_sentences_are_those_that_the_search_finds(settings, search):
             assert [(h.tokens, h.finished) for h in mine] == [(h.tokens, h.finished) for h in theirs]
             assert [h.score for h in mine] == pytest.approx([h.score for h in theirs], rel=1e-9)
     assert all(writer.replay is not None for writer in captured._graphs[model].values())
+
+
+CAPTURED = ["step", "step cuda", "step cuda bfloat16", "step cuda float16"]
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_the_step_law_holds_for_captured_steps_in_every_precision(kind, monkeypatch):
+    engines = []
+
+    class Kept(Engine):
+        def __init__(self, *given, **how):
+            super().__init__(*given, **how)
+            engines.append(self)
+
+    monkeypatch.setattr(verify, "Engine", Kept)
+    model = language.Config(vocab=60, model=kind, width=64, layers=2).build().eval()
+    x = torch.randint(60, (3, 40))
+    errors = verify.check_generation(copy.deepcopy(model).double(), model, x)
+    assert set(CAPTURED) <= set(errors)
+    assert all(error > 0 for error in errors.values()), "each was rounded, so each was run"
+    on_gpu = [engine for engine in engines if engine.device.type == "cuda"]
+    assert len(on_gpu) == 3
+    assert all(replay is not None for engine in on_gpu for replay in engine.static.replays.values())
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=str)
+def test_the_step_law_holds_for_captured_searches(settings, monkeypatch):
+    replays = []
+
+    def capture(once, device):
+        replays.append(captured.capture(once, device))
+        return replays[-1]
+
+    for module in (captured_greedy, captured_beam):
+        monkeypatch.setattr(module, "capture", capture)
+    definition = build_translator(**settings)
+    side = SimpleNamespace(begin=BEGIN, end=END, pad=PAD)
+    model, memory = copy.deepcopy(definition).float(), encode(definition, [3, 9, 1, 4, 7])
+    errors = verify.check_search(definition, model, memory, side, 9)
+    assert set(errors) == {"step", "step cuda"}
+    assert len(replays) == 2
+    assert None not in replays
+
+
+def test_the_step_law_catches_a_captured_step_that_computes_something_else(monkeypatch):
+    def off(self, token, own=Flat.__call__):
+        return own(self, token) * 1.01
+
+    monkeypatch.setattr(Flat, "__call__", off)
+    model = language.Config(vocab=60, model="transformer", width=64).build().eval()
+    with pytest.raises(laws.LawBroken, match="^Step law broken by LanguageModel"):
+        laws.step(copy.deepcopy(model).double(), torch.randint(60, (3, 12)), verify.run_engine(model.cuda()), "float32")

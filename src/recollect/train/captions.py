@@ -19,6 +19,7 @@ from ..data.pictures import LONGEST, SHARE
 from ..decode.beam import Config as Search
 from ..decode.beam import Hypothesis
 from ..decode.position import device_of
+from ..decode.verify import check_search
 from ..models import captioner, seq2seq
 from ..tasks import captions
 from .folder import RunError
@@ -150,6 +151,10 @@ class CaptionsJob(Job[Captioned, Kept]):
         with torch.no_grad():
             memory = model.encode(images)
         return torch.randint(kept.side.size, (3, 12), generator=draw), memory
+
+    def check_decoding(self, definition: Any, used: Used, x: Tensor, memory: Memory | None) -> dict[str, float]:
+        assert memory is not None
+        return check_search(definition, used.model, memory, used.kept.side, x.shape[1] - 1)
 
     def state_bytes(self, model: Any, run: Run) -> int:
         return model.cost(1, 20, model.eye.cells()).state_bytes

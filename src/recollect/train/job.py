@@ -386,11 +386,14 @@ class Job(ABC, Generic[D, K]):
         }
 
     def verify(self, path: str) -> dict[str, float]:
-        """The laws on trained weights, in float64, on random tokens."""
-        used = self.load(path)
-        model = used.model.double()
+        """The laws on trained weights and random tokens: in float64, and in each precision that decoding runs in."""
+        used, model = self.load(path), self.load(path).model.double()
         x, memory = self.example(model, used.kept)
-        return laws.check(model, x, memory)
+        return laws.check(model, x, memory) | self.check_decoding(model, used, x, memory)
+
+    def check_decoding(self, definition: Any, used: "Used", x: Tensor, memory: Memory | None) -> dict[str, float]:
+        """The Step law on all that decodes with the model of a run; `definition` is the model in float64."""
+        return {}
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:

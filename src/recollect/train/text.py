@@ -14,6 +14,7 @@ from ..data import tokenize
 from ..data.corpus import Corpus
 from ..data.known import KNOWN
 from ..data.tokenizer import Tokenizer
+from ..decode.verify import check_generation
 from ..layers import LAYERS, known
 from ..models import language, ngram
 from ..models.body import kind_of
@@ -22,7 +23,7 @@ from ..tasks import text
 from . import checkpoint
 from .budget import Spent
 from .folder import RunError, RunFolder
-from .job import Job, Run, check_names, told
+from .job import Job, Run, Used, check_names, told
 from .progress import Progress, memory
 
 COUNTED = ("ngram",)
@@ -151,6 +152,9 @@ class TextJob(Job[Corpus, Tokenizer]):
 
     def example(self, model: nn.Module, kept: Tokenizer) -> tuple[Tensor, Memory | None]:
         return torch.randint(kept.size, (3, 12), generator=torch.Generator().manual_seed(0)), None
+
+    def check_decoding(self, definition: Any, used: Used, x: Tensor, memory: Memory | None) -> dict[str, float]:
+        return check_generation(definition, used.model, x)
 
     def state_bytes(self, model: Any, run: Run) -> int:
         return model.cost(1, run.task.context).state_bytes

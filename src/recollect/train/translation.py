@@ -14,11 +14,12 @@ from ..data import numbers, parallel, tokenize
 from ..data.known import KNOWN
 from ..data.parallel import LONGEST, SHARE, Parallel
 from ..data.sides import Side, load_sides, save_sides
+from ..decode.verify import check_search
 from ..layers import known
 from ..models import seq2seq
 from ..tasks import translation
 from .folder import RunError
-from .job import Job, Run, check_names, told
+from .job import Job, Run, Used, check_names, told
 
 MODELS = ("fixed", "context", "attend", "conv", "transformer")
 Sides = tuple[Side, Side]
@@ -158,6 +159,10 @@ class TranslationJob(Job[Parallel, Sides]):
         with torch.no_grad():
             memory = model.encode(torch.randint(source.size, (3, 7), generator=draw), torch.tensor([7, 3, 5]))
         return torch.randint(target.size, (3, 12), generator=draw), memory
+
+    def check_decoding(self, definition: Any, used: Used, x: Tensor, memory: Memory | None) -> dict[str, float]:
+        assert memory is not None
+        return check_search(definition, used.model, memory, used.kept[1], x.shape[1] - 1)
 
     def state_bytes(self, model: Any, run: Run) -> int:
         return model.cost(1, 20, 20).state_bytes

@@ -10,11 +10,16 @@ PACKINGS = ("float16", "int8")  # rounded weights, on a CPU
 COLUMNS = 64  # torch's 8-bit product reads blocks of so many columns
 
 
+def list_packings() -> tuple[str, ...]:
+    """The precisions to which this processor can round weights."""
+    return PACKINGS if "fbgemm" in torch.backends.quantized.supported_engines else ()
+
+
 class Float16Matrix:
     """A matrix (N D) with its bias, stored in float16. Products and sums are float32."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        if "fbgemm" not in torch.backends.quantized.supported_engines:
+        if not list_packings():
             raise ContractError("precision: expected a processor with fbgemm (x86), found none; use float32")
         held = None if bias is None else bias.detach().float()
         self.held = torch.ops.quantized.linear_prepack_fp16(weight.detach().float().contiguous(), held)
