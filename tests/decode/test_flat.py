@@ -95,6 +95,14 @@ def test_a_flat_step_is_the_models_own(settings, level):
         assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
+def test_a_subclass_may_compute_something_else_and_is_left_alone():
+    model = build(model="gru")
+    layer = model.body.layers[0]
+    assert flatten(model) is not None
+    layer.__class__ = type("Other", (type(layer),), {})
+    assert flatten(model) is None
+
+
 @pytest.mark.parametrize("settings", UNKNOWN, ids=str)
 def test_what_it_does_not_know_it_leaves_alone(settings):
     assert flatten(build(**settings)) is None
