@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from recollect.decode import sample
+from recollect.decode import sampling
 from recollect.decode.engine import AHEAD, Engine
+from recollect.decode.position import read_prompts
 from recollect.models import language, size
 
 from . import floors
@@ -28,7 +29,7 @@ PROMPT, TOKENS = 16, 256
 SMALL = Shape(layers=6, width=384, heads=6, vocab=32_000, steps=512, batch=1)  # 23 M parameters
 LINEAGE = ("rnn", "lstm", "gru", "tcn", "transformer", "linear-transformer", "ttt-linear", "ttt-mlp")
 VOCAB = 256  # bytes
-GREEDY = sample.Config(length=TOKENS, greedy=True)
+GREEDY = sampling.Config(length=TOKENS, greedy=True)
 
 
 class Prompts:
@@ -50,14 +51,14 @@ class Prompts:
 
 
 def by_engine(engine: Engine, prompts: Prompts) -> Tensor:
-    position = engine.read(prompts.rows)
+    position = engine.read_prompts(prompts.rows)
     return torch.tensor([step for block in engine.blocks(position, GREEDY, ahead=AHEAD) for step in block]).T
 
 
 @torch.inference_mode()
 def step_by_step(model: Any, prompts: Prompts) -> Tensor:
     """The contract's step in a loop of Python, the tokens looked at only in the end."""
-    position = sample.read(model, prompts.rows, capacity=TOKENS)
+    position = read_prompts(model, prompts.rows, capacity=TOKENS)
     token, state, found = position.logits.argmax(dim=-1), position.state, []
     for _ in range(TOKENS):
         found.append(token)

@@ -15,7 +15,7 @@ import torch
 import tiny
 from recollect.core import files
 from recollect.core import state as states
-from recollect.decode import sample, stream
+from recollect.decode import sampling, stream
 from recollect.tasks.text.task import TextTask
 from recollect.train import checkpoint
 from recollect.train import run as runs
@@ -363,8 +363,12 @@ def test_going_on_with_another_text_is_refused(book, tmp_path):
 def test_a_state_of_another_model_is_refused_in_one_line(run, book, tmp_path):
     def write(used, **options):
         return "".join(
-            stream.write(
-                used.model, used.artifacts, () if "state_in" in options else ["the"], sample.Config(length=3), **options
+            stream.generate_text(
+                used.model,
+                used.artifacts,
+                () if "state_in" in options else ["the"],
+                sampling.Config(length=3),
+                **options,
             )
         )
 

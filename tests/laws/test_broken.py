@@ -8,7 +8,10 @@ from torch import Tensor
 
 from recollect.core import laws
 from recollect.core.contract import Cell, Cost
+from recollect.decode import verify
+from recollect.decode.engine import EagerRun, Engine, ModelStep, draw_thresholds
 from recollect.layers import ENCODERS, attention
+from recollect.models import language, seq2seq
 
 
 class State(NamedTuple):
@@ -141,3 +144,57 @@ def test_batchnorm_in_training_breaks_row_and_cause():
         laws.row(layer, X)
     with pytest.raises(laws.LawBroken, match="^Cause law broken by Norm"):
         laws.cause(layer, X, 3)
+
+
+# ------------------------------------------------------------------------------------------------ steps of an engine
+
+
+class MixesRows(ModelStep):
+    def __call__(self, token):
+        return super().__call__(token).roll(1, 0)
+
+
+class ForgetsTheState(ModelStep):
+    def start(self, state, room):
+        super().start(state, room)
+        self.first = state
+
+    def finish(self):
+        return self.first
+
+
+class RoundsTheWeights(ModelStep):
+    def __init__(self, model):
+        rounded = model.config.build().double().eval()
+        rounded.load_state_dict({name: weight.bfloat16() for name, weight in model.state_dict().items()})
+        super().__init__(rounded)
+
+
+@pytest.mark.parametrize("broken_step", [None, MixesRows, ForgetsTheState, RoundsTheWeights])
+def test_the_step_law_catches_an_engine_that_computes_something_else(broken_step, monkeypatch):
+    class BrokenEngine(Engine):
+        def start_run(self, position, config, longest):
+            draws = draw_thresholds(position, config)
+            return EagerRun(broken_step(self.model), position, config, draws, self.room)
+
+    model = language.Config(vocab=7, model="gru", width=8).build().double().eval()
+    x = torch.randint(7, (3, 12))
+    if broken_step is None:
+        laws.step(model, x, verify.run_engine(model), "float64")
+        return
+    monkeypatch.setattr(verify, "Engine", BrokenEngine)
+    with pytest.raises(laws.LawBroken, match=r"^Step law broken by LanguageModel .*logits differs by") as caught:
+        laws.step(model, x, verify.run_engine(model), "float64")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_step_law_catches_a_search_that_reports_other_log_probabilities():
+    model = seq2seq.Config(source=9, target=9, width=8, model="attend").build().double().eval()
+    memory = model.encode(torch.randint(9, (2, 5)), torch.tensor([5, 3]))
+    with torch.no_grad():
+        logits, _ = model(torch.tensor([[1, 4], [1, 4]]), model.initial_state(2, memory=memory))
+    logp = logits.log_softmax(dim=-1)
+    sums = (logp[:, 0, 4] + logp[:, 1, 2]).tolist()
+    laws.search(model, memory, [[([4, 2], sums[0])], [([4, 2], sums[1])]], 1, "float64")
+    with pytest.raises(laws.LawBroken, match=r"^Step law broken by Seq2Seq .*log p differs by"):
+        laws.search(model, memory, [[([4, 2], sums[1])], [([4, 2], sums[0])]], 1, "float64")

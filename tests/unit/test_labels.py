@@ -13,7 +13,7 @@ import torch
 
 import tiny
 from recollect.core.contract import ContractError
-from recollect.core.settings import number
+from recollect.core.settings import number as parse_number
 from recollect.data.files import DataError
 from recollect.data.tokenizers import Words
 from recollect.models.size import parameters
@@ -659,7 +659,7 @@ def test_every_recipe_of_labels_can_be_built_at_the_size_it_names(path):
     kept = Kept(classes=tuple(map(str, range(10))), shape=(28, 28), step=run.data.step, permute=run.data.permute)
     part = Part(np.zeros((2, 784, 1), np.uint8), np.array([784, 784]), np.array([0, 1]))
     data = Labelled("mnist", kept, part, part, None, "", [])
-    resolved = LabelsTask.resolve(run, data, int(number(found.params)))
+    resolved = LabelsTask.resolve(run, data, int(parse_number(found.params)))
     with torch.device("meta"):
         assert parameters(LabelsTask.build_model(resolved.model, kept, runs.load)) == pytest.approx(70_000, rel=0.03)
     assert (run.data.permute is not None) == ("pmnist" in path.stem)

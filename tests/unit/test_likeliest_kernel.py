@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
+from decode.test_captured_beam import CONFIGS, encode, every_config
+from decode.test_captured_greedy import BEGIN, END, PAD, build
 from recollect import kernels
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Memory
-from recollect.decode import beam, choice, greedy, lattice
+from recollect.decode import beam, captured, captured_beam, captured_greedy, sampling
 from unit import interpreter
-from unit.test_engine_greedy import BEGIN, END, PAD, build
-from unit.test_lattice import CONFIGS, encode, every_config
 
 interpreter.mend()
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
@@ -67,15 +67,15 @@ def both(monkeypatch):
     """Two alike places, and what makes a step in each: in the first by kernels, in the second by torch."""
 
     def made(make):
-        monkeypatch.setattr(greedy, "capture", lambda once, device: once)
-        monkeypatch.setattr(lattice, "capture", lambda once, device: once)
+        monkeypatch.setattr(captured_greedy, "capture", lambda once, device: once)
+        monkeypatch.setattr(captured_beam, "capture", lambda once, device: once)
         places = make(), make()
 
         def choose(logits):
             found = places[0].choose(logits)
             with monkeypatch.context() as patch:
-                for module in (greedy, lattice):
-                    patch.setattr(module, "in_kernels", lambda *_: False)
+                for module in (captured_greedy, captured_beam):
+                    patch.setattr(module, "can_use_kernels", lambda *_: False)
                 return found, places[1].choose(logits)
 
         return *places, choose
@@ -89,14 +89,14 @@ def drawn(rows, size, seed=0):
 
 def writer(model, rows, banned):
     memory = Memory(torch.zeros(rows, 1, 1, device=DEVICE), torch.ones(rows, 1, dtype=torch.bool, device=DEVICE))
-    return greedy.Writer(model, memory, ROOM, BEGIN, END, banned)
+    return captured_greedy.CapturedGreedy(model, memory, ROOM, BEGIN, END, banned)
 
 
 def trellis(model, sentences, banned, config):
     memory = Memory(
         torch.zeros(sentences, 1, 1, device=DEVICE), torch.ones(sentences, 1, dtype=torch.bool, device=DEVICE)
     )
-    made = lattice.Lattice(model, memory, ROOM, BEGIN, END, banned, config)
+    made = captured_beam.CapturedBeam(model, memory, ROOM, BEGIN, END, banned, config)
     made.logprob.fill_(-math.inf)[:, 0] = 0
     made.limit.copy_(torch.arange(sentences) % ROOM + 1)
     made.outlook.fill_(config.norm(ROOM))
@@ -280,12 +280,12 @@ def test_large_vocabularies_are_many_tiles_and_the_largest_larger_ones(rows, siz
 
 def test_what_kernels_do_not_know_is_left_to_torch():
     logits, logprob, forbidden = drawn(2, 90), drawn(2, 1), torch.tensor([0, 1], device=DEVICE)
-    assert choice.in_kernels(logits, logprob, forbidden, 32)
-    assert not choice.in_kernels(logits, logprob, forbidden, 33)
-    assert not choice.in_kernels(logits, logprob, forbidden.repeat(17), 1)
-    assert not choice.in_kernels(logits.double(), logprob, forbidden, 1)
-    assert not choice.in_kernels(logits, logprob.double(), forbidden, 1)
-    assert not choice.in_kernels(logits[:, ::2], logprob, forbidden, 1)
+    assert sampling.can_use_kernels(logits, logprob, forbidden, 32)
+    assert not sampling.can_use_kernels(logits, logprob, forbidden, 33)
+    assert not sampling.can_use_kernels(logits, logprob, forbidden.repeat(17), 1)
+    assert not sampling.can_use_kernels(logits.double(), logprob, forbidden, 1)
+    assert not sampling.can_use_kernels(logits, logprob.double(), forbidden, 1)
+    assert not sampling.can_use_kernels(logits[:, ::2], logprob, forbidden, 1)
 
 
 def test_tokens_beyond_the_vocabulary_are_refused():
@@ -304,10 +304,10 @@ def test_the_search_in_kernels_finds_the_same_texts(config, launches, monkeypatc
         model.to(DEVICE)
         asked = {"begin": BEGIN, "end": END, "config": config, "banned": (PAD, BEGIN)}
         with monkeypatch.context() as patch:
-            patch.setattr(greedy, "suits", lambda *_: False)
+            patch.setattr(captured, "can_capture", lambda *_: False)
             expected = beam.search(model, memory, **asked)
         assert not launches
-        monkeypatch.setattr(greedy, "suits", lambda *_: True)
+        monkeypatch.setattr(captured, "can_capture", lambda *_: True)
         found = beam.search(model, memory, **asked)
         assert launches
         launches.clear()
@@ -326,9 +326,9 @@ def test_numbers_that_are_none_are_named(launches):
     model.head.bias[4] = math.nan
     asked = {"begin": BEGIN, "end": END, "banned": (PAD, BEGIN), "limits": [9, 11]}
     with pytest.raises(ContractError, match="found NaN by step"):
-        greedy.write(model, memory, **asked)
+        captured_greedy.search(model, memory, **asked)
     with pytest.raises(ContractError, match="found NaN by step"):
-        lattice.write(model, memory, config=CONFIGS[0], **asked)
+        captured_beam.search(model, memory, config=CONFIGS[0], **asked)
     assert set(launches) == {"write_likeliest", "search_on"}
 
 

@@ -138,13 +138,13 @@ def test_autocast_chooses_the_precision(made):
 @pytest.mark.parametrize("precision", ["tf32", "ieee"])
 def test_a_capture_asks_what_the_library_may_do_in_torchs_own_words(precision):
     """Whoever sets `fp32_precision` is refused an answer by `allow_tf32`."""
-    from recollect.decode.fixed import products
+    from recollect.decode.captured import float32_products
     from recollect.kernels.product import OnTensorCores
 
     matmul = torch.backends.cuda.matmul
     before, matmul.fp32_precision = matmul.fp32_precision, precision
     try:
-        found = products(torch.device(DEVICE))
+        found = float32_products(torch.device(DEVICE))
     finally:
         matmul.fp32_precision = before
     assert isinstance(found, OnTensorCores) == (DEVICE == "cuda" and precision == "ieee")

@@ -15,7 +15,9 @@ from torch.nn.functional import cross_entropy
 from ..core import laws
 from ..core.chart import Chart, Line
 from ..core.contract import Example, Layer
-from ..decode import sample
+from ..decode.engine import generate_tokens
+from ..decode.position import read_prompts
+from ..decode.sampling import Config as Sampling
 from ..layers import attention
 from ..models import language
 from .claim import Claim, Effort, Found, Verdict
@@ -68,8 +70,8 @@ def learn(masked: bool, device: str) -> Judged:
     with torch.no_grad():
         logits, _ = model.unroll(windows[:, :-1], model.initial_state(ROWS))
         stepwise = float(cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten()))
-    position = sample.read(model, [[letter] for letter in range(ROWS)])
-    for _ in sample.write(model, position, sample.Config(length=WRITTEN)):
+    position = read_prompts(model, [[letter] for letter in range(ROWS)])
+    for _ in generate_tokens(model, position, Sampling(length=WRITTEN)):
         pass
     allowed = [set(row.tolist()) for row in successors()]
     wrong = [b not in allowed[a] for row in position.written for a, b in pairwise(row)]

@@ -28,21 +28,20 @@ def generate(
 ) -> None:
     """Let a run write. The text streams to stdout; a prompt of - is read from stdin."""
     from ..core.files import check_place
-    from ..decode import sample, stream
+    from ..decode import sampling, stream
     from ..tasks.text.task import TextTask
     from ..train.run import load
 
     if state_out:
         check_place(state_out)
     loaded = load(run, device_of(device), task=TextTask)
-    config = sample.Config(
+    config = sampling.Config(
         length=length, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p, penalty=penalty, seed=seed
     )
     prompts = [sys.stdin.read() if p == "-" else p for p in prompt or []]
     ends = {"stops": stop or [], "state_in": state_in, "state_out": state_out}
-    for piece in stream.write(
-        loaded.model, loaded.artifacts, prompts, config, **ends, precision=precision, exact=exact
-    ):
+    options = {"precision": precision, "exact": exact}
+    for piece in stream.generate_text(loaded.model, loaded.artifacts, prompts, config, **ends, **options):
         print(piece, end="", flush=True)
     print()
 

@@ -13,12 +13,13 @@ nothing but rounding, such as that of a key's bias under a softmax, counts relat
 6. size      the bytes of state after t steps are those declared, storage counted
 7. file      a state saved mid-way, loaded elsewhere, continues identically; it can be forked and rewound
 8. symmetry  (where claimed) full attention without positions commutes with permutations of its input
+9. step      (where a model generates) what decodes with it gives the logits and log-probabilities of the definition
 """
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,11 +29,27 @@ from .contract import Encoder, Layer, Memory, name_of
 from .ragged import mask, run
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+STEP_TOLERANCE = {  # of law 9, by the precision of a decoder's products or of its rounded weights
+    "float64": 1e-10,
+    "float32": 1e-5,
+    "tf32": 5e-3,
+    "float16": 1e-2,
+    "bfloat16": 5e-2,
+    "int8": 1e-1,
+}
 Named = list[tuple[str, Tensor]]
 
 
 class LawBroken(AssertionError):
     """A layer does not keep the contract."""
+
+
+class Generated(NamedTuple):
+    """Texts that a decoder generated from prompts."""
+
+    texts: list[list[int]]  # prompts included
+    logits: Tensor  # B N V, after each of the N generated tokens
+    state: Any  # after the texts
 
 
 def check(layer: Layer[Any], x: Tensor, memory: Memory | None = None) -> dict[str, float]:
@@ -301,6 +318,63 @@ def encoder_row(encoder: Encoder, x: Tensor, lengths: Sequence[int], *, toleranc
         _compare("Ragged", encoder, what, *_same_slots(found[kind], expected[kind]), x.dtype, tolerance)
         for kind in expected
     )
+
+
+def step(
+    layer: Layer[Any],
+    x: Tensor,
+    generate: Callable[[list[list[int]], int], Generated],
+    precision: str,
+    *,
+    tolerance: float | None = None,
+) -> float:
+    """Law 9: `generate(prompts, length)` runs the decoder of a model; `layer` is that model in float64. Needs T ≥ 4.
+
+    The decoder continues prompts of unequal length from x (B T tokens). The definition reads the same texts, each
+    alone, and must give the same logits. The decoder's last state is continued by the layer's own call.
+    """
+    half = x.shape[1] // 2
+    prompts = [x[row, : max(1, half - row)].tolist() for row in range(len(x))]
+    texts, logits, state = generate(prompts, x.shape[1] - half - 1)
+    with torch.no_grad():
+        # a state of its own: that of a decoder may be on a GPU, and closed to writing
+        state = states.map(torch.clone, states.move(state, device=x.device, dtype=torch.float64))
+        found = torch.cat([logits.to(x.device), layer(x[:, -1:], state)[0]], dim=1)
+        expected = []
+        for row, text in enumerate(texts):
+            tokens = torch.cat([x.new_tensor([text]), x[row : row + 1, -1:]], dim=1)
+            expected.append(layer.unroll(tokens, layer.initial_state(1))[0][:, -found.shape[1] :])
+    what = f"generation in {precision} against the definition"
+    allowed = STEP_TOLERANCE[precision] if tolerance is None else tolerance
+    return _compare("Step", layer, what, [("logits", found)], [("logits", torch.cat(expected))], x.dtype, allowed)
+
+
+def search(
+    layer: Layer[Any],
+    memory: Memory,
+    texts: Sequence[Sequence[tuple[list[int], float]]],
+    begin: int,
+    precision: str,
+    *,
+    tolerance: float | None = None,
+) -> float:
+    """Law 9 for a search from a memory: (tokens, log p) of the texts found for each row are those of the definition.
+
+    `layer` is the model in float64. Tokens include the end of a text that has one.
+    """
+    found, expected = [], []
+    with torch.no_grad():
+        for row, hypotheses in enumerate(texts):
+            own = states.select(memory, torch.tensor([row], device=memory.values.device))
+            for tokens, logprob in hypotheses:
+                chosen = torch.tensor([begin, *tokens], device=memory.values.device)
+                logits, _ = layer.unroll(chosen[None, :-1], layer.initial_state(1, memory=own))
+                expected.append(logits[0].log_softmax(dim=-1).gather(1, chosen[1:, None]).sum().cpu())
+                found.append(logprob)
+    what = f"search in {precision} against the definition"
+    allowed = STEP_TOLERANCE[precision] if tolerance is None else tolerance
+    pair = [("log p", torch.tensor(found, dtype=torch.float64))], [("log p", torch.stack(expected))]
+    return _compare("Step", layer, what, *pair, torch.float64, allowed)
 
 
 # How the laws look at a layer

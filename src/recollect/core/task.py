@@ -202,6 +202,13 @@ class Task(ABC, Generic[D, A]):
         """The module that the laws bind, an input for them (T ≥ 4), and the memory that it reads."""
 
     @classmethod
+    def check_decoding(
+        cls, definition: Any, run: "LoadedRun[D, A]", x: Tensor, memory: Memory | None
+    ) -> dict[str, float]:
+        """The law of the step on all that decodes with the model of a run; `definition` is the model in float64."""
+        return {}
+
+    @classmethod
     @abstractmethod
     def state_bytes(cls, model: Any, run: RunConfig) -> int:
         """Bytes of state that one row has at the length this run works with."""

@@ -1,1 +1,1 @@
-"""Writing with a model: greedy, sampling, all over the one call."""
+"""Decoding: text generation by an engine, beam search, and the same steps captured as CUDA graphs."""

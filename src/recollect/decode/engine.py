@@ -1,16 +1,16 @@
-"""Writing with any model: its step and the choice of the next token, made again and again in fixed places.
+"""Text generation with any language model: a step of the model and the choice of the next token, repeated.
 
     engine = Engine(model, rows=2, room=500)
-    position = engine.read([[1, 2, 3], [4]])
+    position = engine.read_prompts([[1, 2, 3], [4]])
     for block in engine.blocks(position, Config(length=100)):  # steps, each a token a row
 
-On a GPU step and choice are captured once as a CUDA graph: state, logits and chances lie where the graph finds them,
-tokens are gathered there, and the host reads them a block at a time. A step that waits for the host, as that of an
-n-gram model does, cannot be captured and runs as it is. On a CPU a step is spelled out where `flat` knows the model.
+On a GPU step and choice are captured once as a CUDA graph on static buffers, and the host reads the tokens a block at a
+time. A step that waits for the host, as that of an n-gram model does, cannot be captured and runs eagerly. On a CPU the
+step is that of `flat` where it has one for the model, else the model's own call.
 """
 
 import copy
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -19,17 +19,17 @@ from torch import Tensor
 from ..core import state as states
 from ..core.contract import ContractError, Layer
 from ..layers.position import Added
-from .choice import Config, pick, seen_in
-from .fixed import WARM_UPS, Fixed, Replaying, put
-from .flat import Flat, flatten
-from .flat_matrix import PACKINGS
-from .position import Position, device_of, read
+from .captured import WARM_UPS, CapturedRun, StaticStep, copy_state
+from .flat.matrix import PACKINGS
+from .flat.model import Flat, flatten
+from .position import Position, device_of, read_prompts
+from .sampling import Config, mask_written, pick_tokens
 
-AHEAD = 64  # tokens of a row that a GPU may make before the host looks
+AHEAD = 64  # tokens of a row that a GPU may generate before the host reads them
 
 
-class Whole:
-    """A model's step by its own call."""
+class ModelStep:
+    """A model's step as its own call."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -46,11 +46,11 @@ class Whole:
 
 
 class Engine:
-    """Writes `rows` texts at once, each of at most `room` tokens, prompt included.
+    """Generates `rows` texts at once, each of at most `room` tokens, prompt included.
 
     `precision` is that of the weights: float32, bfloat16 or float16 on a GPU; float32, float16 or int8 on a CPU. None
-    leaves them as they are. `exact` makes every step by the model's own call. `fuse` lets a GPU's compiler join the
-    operations of that call first, which takes it some seconds.
+    leaves them as they are. `exact` makes every step the model's own call. `fuse` compiles that call for a GPU first,
+    which takes some seconds.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Engine:
     ) -> None:
         self.given, self.rows, self.room = model, rows, room
         self.device = device_of(model)
-        self.model, packing = prepare(model, precision, self.device)
+        self.model, packing = prepare_weights(model, precision, self.device)
         self.flat = None if exact or fuse else flatten(self.model, packing)
         if packing and self.flat is None:
             raise ContractError(
@@ -73,19 +73,19 @@ class Engine:
                 "of rnn, lstm or gru, in float32 and not exact, found another model; leave it out"
             )
         whole = torch.compile(self.model, dynamic=False) if fuse and self.device.type == "cuda" else self.model
-        self.step = self.flat or Whole(whole)
-        self.fixed: Fixed | None = None
+        self.step = self.flat or ModelStep(whole)
+        self.static: StaticStep | None = None
 
-    def read(self, prompts: Sequence[Sequence[int]]) -> Position:
-        """Read prompts of any lengths ≥ 1, with room for what is to come."""
-        return read(self.given, prompts, capacity=self.room - max(map(len, prompts), default=0))
+    def read_prompts(self, prompts: Sequence[Sequence[int]]) -> Position:
+        """Read prompts of any lengths ≥ 1, with room for the tokens to come."""
+        return read_prompts(self.given, prompts, capacity=self.room - max(map(len, prompts), default=0))
 
     @torch.inference_mode()
     def blocks(self, position: Position, config: Config, ahead: int = 1) -> Generator[list[list[int]]]:
-        """Write on from `position`, `length` steps in all: blocks of steps, each step one token a row.
+        """Generate `length` tokens a row from `position`: blocks of steps, each step one token a row.
 
-        After each block, `position` stands behind its last token. On a GPU blocks grow from one step to `ahead`. Every
-        row draws from its own generator, so a row's text does not depend on its neighbours.
+        After each block, `position` is that after its last token. On a GPU blocks grow from one step to `ahead`. Every
+        row samples from its own generator, so a row's text does not depend on its neighbours.
         """
         longest = max(map(len, position.written))
         if len(position.written) != self.rows or longest + config.length > self.room:
@@ -93,53 +93,53 @@ class Engine:
                 f"engine: expected {self.rows} rows of at most {self.room} tokens, found {len(position.written)} rows "
                 f"of up to {longest + config.length}; make an engine of that size"
             )
-        run = self.run(position, config, longest)
+        run = self.start_run(position, config, longest)
         done, size = 0, 1
         try:
             while done < config.length:
                 size = min(size, config.length - done)
-                steps = run.steps(position, done, size)
+                steps = run.run_steps(position, done, size)
                 for tokens in steps:
                     for row, token in zip(position.written, tokens, strict=True):
                         row.append(token)
                 position.drawn += 0 if config.greedy else size
                 done += size
                 yield steps
-                size = min(2 * size, ahead if run.looks_ahead else 1)
+                size = min(2 * size, ahead if run.runs_ahead else 1)
         finally:
-            run.leave(position)
+            run.close(position)
 
-    def run(self, position: Position, config: Config, longest: int) -> "Stepping | Replaying":
-        """How the steps are made."""
-        draws = chances(position, config)
+    def start_run(self, position: Position, config: Config, longest: int) -> "EagerRun | CapturedRun":
+        """The steps from `position` on, captured where they can be."""
+        draws = draw_thresholds(position, config)
         if self.device.type == "cuda":
-            self.check(longest, config.length)
-            if self.fixed is None:
-                self.fixed = Fixed(self.step, self.state(), position.logits, self.room)
-            if replay := self.fixed.captured(config):
-                return Replaying(self.fixed, replay, self.given, draws)
+            self.check_positions(longest, config.length)
+            if self.static is None:
+                self.static = StaticStep(self.step, self.empty_state(), position.logits, self.room)
+            if replay := self.static.capture_for(config):
+                return CapturedRun(self.static, replay, self.given, draws)
         elif isinstance(self.step, Flat):
-            if not self.step.takes(position.state, 0):  # its cache grows
-                position.state = put(position.state, self.state())
-            if self.step.takes(position.state, config.length):
-                return Stepping(self.step, position, config, draws, self.room)
-        return Stepping(Whole(self.model), position, config, draws, self.room)
+            if not self.step.accepts(position.state, 0):  # its cache grows
+                position.state = copy_state(position.state, self.empty_state())
+            if self.step.accepts(position.state, config.length):
+                return EagerRun(self.step, position, config, draws, self.room)
+        return EagerRun(ModelStep(self.model), position, config, draws, self.room)
 
-    def state(self) -> Any:
-        """An empty state with room, each of its tensors in storage of its own."""
+    def empty_state(self) -> Any:
+        """An initial state with capacity, each of its tensors in storage of its own."""
         made = self.model.initial_state(self.rows, capacity=max(self.room, WARM_UPS + 1))
-        laid = torch.preserve_format if self.device.type == "cpu" else torch.contiguous_format
-        return states.map(lambda tensor: tensor.clone(memory_format=laid), made)
+        layout = torch.preserve_format if self.device.type == "cpu" else torch.contiguous_format
+        return states.map(lambda tensor: tensor.clone(memory_format=layout), made)
 
-    def check(self, longest: int, length: int) -> None:
-        """Learned positions end somewhere: a GPU that reads beyond would only say that something went wrong."""
+    def check_positions(self, longest: int, length: int) -> None:
+        """Refuse texts longer than learned positions reach, in the words of a CPU: a GPU would name no reason."""
         for module in self.model.modules():
             if isinstance(module, Added) and (problem := module.diagnose(torch.tensor([longest]), length)):
                 raise ContractError(f"generate: {problem}")
 
 
-def prepare(model: Any, precision: str | None, device: torch.device) -> tuple[Any, str | None]:
-    """The model with its weights in that precision, and how a CPU is to pack them."""
+def prepare_weights(model: Any, precision: str | None, device: torch.device) -> tuple[Any, str | None]:
+    """The model with its weights in that precision, and the precision to which a CPU's step rounds them."""
     allowed = ("float32", *PACKINGS) if device.type == "cpu" else ("float32", "bfloat16", "float16")
     if precision is None:
         return model, None
@@ -155,8 +155,8 @@ def prepare(model: Any, precision: str | None, device: torch.device) -> tuple[An
     return copy.deepcopy(model).to(dtype), None
 
 
-def chances(position: Position, config: Config) -> Tensor | None:
-    """rows × length: a number from 0 to below 1 for each token to be drawn, a row's from a generator of its own."""
+def draw_thresholds(position: Position, config: Config) -> Tensor | None:
+    """rows × length: a uniform number for each token, a row's from a generator of its own; None if greedy."""
     if config.greedy:
         return None
     rows = [
@@ -166,22 +166,22 @@ def chances(position: Position, config: Config) -> Tensor | None:
     return torch.stack(rows)[:, position.drawn :].to(position.logits.device)
 
 
-class Stepping:
-    """Steps made one by one, each state a new one unless the model itself writes in place."""
+class EagerRun:
+    """Generation step by step, without a graph."""
 
-    looks_ahead = False
+    runs_ahead = False
 
     def __init__(self, step: Any, position: Position, config: Config, draws: Tensor | None, room: int) -> None:
         self.step, self.config, self.draws, self.room = step, config, draws, room
-        self.seen = seen_in(position.written, position.logits) if config.penalty != 1 else None
+        self.seen = mask_written(position.written, position.logits) if config.penalty != 1 else None
         step.start(position.state, room)
 
-    def steps(self, position: Position, done: int, count: int) -> list[list[int]]:
-        if self.step.state is not position.state:  # the step, or the position, was elsewhere meanwhile
+    def run_steps(self, position: Position, done: int, count: int) -> list[list[int]]:
+        if self.step.state is not position.state:  # the step or the position was used elsewhere in between
             self.step.start(position.state, self.room)
         found, logits = [], position.logits
         for i in range(done, done + count):
-            token = pick(logits, self.config, self.seen, None if self.draws is None else self.draws[:, i])
+            token = pick_tokens(logits, self.config, self.seen, None if self.draws is None else self.draws[:, i])
             if self.seen is not None:
                 self.seen.scatter_(1, token[:, None], True)
             logits = self.step(token)
@@ -189,5 +189,12 @@ class Stepping:
         position.logits, position.state = logits, self.step.finish()
         return found
 
-    def leave(self, position: Position) -> None:
-        """Nothing is held."""
+    def close(self, position: Position) -> None:
+        """Nothing to give back: the position has its own state."""
+
+
+def generate_tokens(model: Any, position: Position, config: Config) -> Iterator[list[int]]:
+    """Yield one token a row, `length` times; `position` moves along and can be saved at any time."""
+    room = max(map(len, position.written)) + config.length
+    for block in Engine(model, len(position.written), room).blocks(position, config):
+        yield from block

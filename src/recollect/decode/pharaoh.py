@@ -1,4 +1,4 @@
-"""Alignments as text: for each word of the target the word of the source that it looked at most, as `source-target`."""
+"""Word alignments in the Pharaoh format: for each target word the source word with most attention, `source-target`."""
 
 import re
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003
 
 
 def words(side: Any, ids: Sequence[int]) -> list[int]:
-    """The number of the word that each token belongs to: blanks part words, and a token with Chinese in it is one.
+    """The number of the word that each token belongs to: blanks separate words, a token with an unspaced script is one.
 
-    A blank belongs to the word before it; tokens that only together make a character, to that character's word.
+    A blank belongs to the word before it; tokens that only together make a character belong to that character's word.
     """
     stream = side.tokenizer.streamer()
     numbers: list[int] = []
@@ -46,4 +46,5 @@ def pairs(weights: Tensor, source: Sequence[int], target: Sequence[int]) -> list
 
 
 def line(found: Sequence[tuple[int, int]]) -> str:
+    """The pairs as one line of a Pharaoh file."""
     return " ".join(f"{source}-{target}" for source, target in found)

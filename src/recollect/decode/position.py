@@ -1,4 +1,4 @@
-"""Where writing stands, and how it gets there: prompts are read in one go."""
+"""A position in texts that are being generated, and prompts read into one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +12,22 @@ from ..core.contract import ContractError
 
 @dataclass
 class Position:
-    """Where the writing stands: the model's state, and its logits for the next token."""
+    """The model's state after the texts so far, and its logits for the next token of each."""
 
     state: Any
     logits: Tensor  # B V
-    written: list[list[int]]  # of each row, prompt included: what the penalty counts
-    drawn: int = 0  # how many tokens were drawn, so that a position that was saved goes on with the next draw
+    written: list[list[int]]  # the text of each row, prompt included
+    drawn: int = 0  # tokens sampled so far: a saved position continues with the next random number
 
 
 def device_of(model: Any) -> torch.device:
+    """The device of a model's weights."""
     return next((t.device for t in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
 
 
 @torch.inference_mode()
-def read(model: Any, prompts: Sequence[Sequence[int]], capacity: int | None = None) -> Position:
-    """Read prompts of any lengths ≥ 1 in one batch."""
+def read_prompts(model: Any, prompts: Sequence[Sequence[int]], capacity: int | None = None) -> Position:
+    """Read prompts of any lengths ≥ 1 in one batch; `capacity` is the number of tokens to come."""
     if not prompts or not all(prompts):
         raise ContractError("generate: expected prompts of at least one token each, found an empty one")
     lengths = torch.tensor([len(prompt) for prompt in prompts])

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..core.contract import Memory
 from . import beam
 from .beam import Hypothesis
-from .sample import device_of
+from .position import device_of
 
 LINES = 1024  # read together: enough to find lines of similar length
 

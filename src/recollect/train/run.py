@@ -363,10 +363,10 @@ def result(path: str | Path, *, split: str, device: str, data_dir: str | None = 
 
 
 def verify(path: str | Path) -> dict[str, float]:
-    """The laws on trained weights, in float64, on random inputs."""
-    run = load(path)
+    """The laws on trained weights and random inputs: in float64, and in each precision that decoding runs in."""
+    run, exact = load(path), load(path).model.double()
     try:
-        module, x, state_memory = run.kind.law_example(run.model.double(), run.artifacts)
+        module, x, source = run.kind.law_example(exact, run.artifacts)
     except RunError as error:
         raise RunError(f"{path}: {error}") from None
-    return laws.check(module, x, state_memory)
+    return laws.check(module, x, source) | run.kind.check_decoding(exact, run, x, source)

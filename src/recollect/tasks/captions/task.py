@@ -24,6 +24,7 @@ from ...data.files import DataError, absolute_name
 from ...decode.beam import Config as Search
 from ...decode.beam import Hypothesis
 from ...decode.translate import looks, pad
+from ...decode.verify import check_search
 from ..decoding import (
     SAMPLES,
     DecodingTask,
@@ -132,6 +133,13 @@ class CaptionsTask(DecodingTask[Captioned, Kept]):
         with torch.no_grad():
             memory = model.encode(images)
         return model, torch.randint(artifacts.side.size, (3, 12), generator=draw), memory
+
+    @classmethod
+    def check_decoding(
+        cls, definition: Any, run: LoadedRun[Any, Any], x: Tensor, memory: Memory | None
+    ) -> dict[str, float]:
+        assert memory is not None
+        return check_search(definition, run.model, memory, run.artifacts.side, x.shape[1] - 1)
 
     @classmethod
     def state_bytes(cls, model: Any, run: RunConfig) -> int:

@@ -9,8 +9,8 @@ from ...core.contract import ContractError
 from ...core.inspection import Probe, Request, spread
 from ...core.task import LoadedRun
 from ...data.files import Unreachable
-from ...decode.choice import Config as Drawing
 from ...decode.engine import Engine
+from ...decode.sampling import Config as Sampling
 
 
 def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
@@ -56,6 +56,6 @@ def own_writing(model: Any, rows: int, length: int) -> np.ndarray:
         return begins
     engine = Engine(model, len(begins), length)
     position = engine.read(begins.tolist())
-    for _ in engine.blocks(position, Drawing(length=length - 1)):
+    for _ in engine.blocks(position, Sampling(length=length - 1)):
         pass
     return np.array(position.written, dtype=np.int64)

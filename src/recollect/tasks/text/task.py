@@ -38,7 +38,8 @@ from ...data import tokenizers
 from ...data.files import DataError, absolute_name
 from ...data.known import KNOWN
 from ...data.tokenizers.base import Tokenizer
-from ...decode import sample, stream
+from ...decode import sampling, stream
+from ...decode.verify import check_generation
 from ...layers import LAYERS
 from ...models import language, ngram
 from ...models.body import StackedModels, kind_of
@@ -177,6 +178,12 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
     @classmethod
     def law_example(cls, model: nn.Module, artifacts: Tokenizer) -> tuple[nn.Module, Tensor, Memory | None]:
         return model, torch.randint(artifacts.size, (3, 12), generator=torch.Generator().manual_seed(0)), None
+
+    @classmethod
+    def check_decoding(
+        cls, definition: Any, run: LoadedRun[Corpus, Tokenizer], x: Tensor, memory: Memory | None
+    ) -> dict[str, float]:
+        return check_generation(definition, run.model, x)
 
     @classmethod
     def state_bytes(cls, model: Any, run: RunConfig) -> int:
@@ -430,8 +437,8 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
     def sample(self, run: LoadedRun[Corpus, Tokenizer]) -> dict[str, str]:
         """The beginning of validation, gone on with."""
         prompt = run.artifacts.decode(self.tokens("valid")[:PROMPT].tolist())
-        config = sample.Config(length=WRITTEN, temperature=0.8)
-        return {"prompt": prompt, "text": "".join(stream.write(run.model, run.artifacts, [prompt], config))}
+        config = sampling.Config(length=WRITTEN, temperature=0.8)
+        return {"prompt": prompt, "text": "".join(stream.generate_text(run.model, run.artifacts, [prompt], config))}
 
     @torch.no_grad()
     def step_by_step(self, run: LoadedRun[Corpus, Tokenizer]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ...data.known import KNOWN
 from ...data.sentences import Side, load_sides, save_sides
 from ...decode.beam import Config as Search
 from ...decode.translate import hypotheses, pad
+from ...decode.verify import check_search
 from ...models import seq2seq
 from ..decoding import (
     SAMPLES,
@@ -132,6 +133,13 @@ class TranslationTask(DecodingTask[Parallel, Sides]):
         with torch.no_grad():
             memory = model.encode(torch.randint(source.size, (3, 7), generator=draw), torch.tensor([7, 3, 5]))
         return model, torch.randint(target.size, (3, 12), generator=draw), memory
+
+    @classmethod
+    def check_decoding(
+        cls, definition: Any, run: LoadedRun[Any, Any], x: Tensor, memory: Memory | None
+    ) -> dict[str, float]:
+        assert memory is not None
+        return check_search(definition, run.model, memory, run.artifacts[1], x.shape[1] - 1)
 
     @classmethod
     def state_bytes(cls, model: Any, run: RunConfig) -> int:

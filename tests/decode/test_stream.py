@@ -14,7 +14,9 @@ from recollect.cli import app
 from recollect.core import state as states
 from recollect.core.contract import ContractError
 from recollect.data.tokenizers import Bpe, Bytes, Chars, Words
-from recollect.decode import sample, stream
+from recollect.decode import sampling, stream
+from recollect.decode.engine import generate_tokens
+from recollect.decode.position import read_prompts
 from recollect.models import language, ngram
 from recollect.tasks.text.mixture import Mixture
 from recollect.tasks.text.task import TextTask
@@ -66,9 +68,9 @@ every_model = pytest.mark.parametrize("name", [*MODELS, "ngram", "mixture"])
 
 def written(model, prompts, room=True, **settings):
     """The tokens that come after each prompt."""
-    config = sample.Config(**{"length": 20} | settings)
-    position = sample.read(model, prompts, capacity=config.length if room else None)
-    steps = list(sample.write(model, position, config))
+    config = sampling.Config(**{"length": 20} | settings)
+    position = read_prompts(model, prompts, capacity=config.length if room else None)
+    steps = list(generate_tokens(model, position, config))
     return [list(row) for row in zip(*steps, strict=True)]
 
 
@@ -113,9 +115,9 @@ def test_the_prompt_is_read_once_and_every_token_is_one_step(name):
     parts = [model.first, model.second] if name == "mixture" else [model]
     for part in parts:
         part.register_forward_pre_hook(lambda module, given: steps.append(given[0].shape[1]))
-    position = sample.read(model, [[1, 2, 3], [4]], capacity=6)
+    position = read_prompts(model, [[1, 2, 3], [4]], capacity=6)
     steps.clear()  # how a layer reads rows of unequal length is its own business
-    list(sample.write(model, position, sample.Config(length=6)))
+    list(generate_tokens(model, position, sampling.Config(length=6)))
     assert steps == [1] * 6 * len(parts)
 
 
@@ -123,17 +125,17 @@ def test_the_prompt_is_read_in_one_go():
     model = build("transformer")
     steps = []
     model.embedding.register_forward_pre_hook(lambda module, given: steps.append(given[0].shape[1]))
-    position = sample.read(model, [[1, 2, 3], [4]], capacity=6)
+    position = read_prompts(model, [[1, 2, 3], [4]], capacity=6)
     assert steps == [3]
-    list(sample.write(model, position, sample.Config(length=2)))
+    list(generate_tokens(model, position, sampling.Config(length=2)))
     assert steps == [3, 1, 1]
 
 
 def test_the_cache_has_room_from_the_start_and_does_not_grow():
     model = build("transformer")
-    position = sample.read(model, [[1, 2, 3], [4]], capacity=6)
+    position = read_prompts(model, [[1, 2, 3], [4]], capacity=6)
     before = [tensor.data_ptr() for name, tensor in states.named(position.state) if "clock" not in name]
-    list(sample.write(model, position, sample.Config(length=6)))
+    list(generate_tokens(model, position, sampling.Config(length=6)))
     after = [tensor.data_ptr() for name, tensor in states.named(position.state) if "clock" not in name]
     assert after == before
 
@@ -151,10 +153,10 @@ def test_learned_positions_end_where_they_end():
 
 def choose(shares, count=1, written=(), **settings):
     """Draw `count` tokens from a distribution."""
-    config = sample.Config(**settings)
+    config = sampling.Config(**settings)
     draw = torch.Generator().manual_seed(config.seed)
     logits = torch.tensor([shares]).log() + 5.0  # logits may be shifted at will
-    return [sample.choose(logits.clone(), [list(written)], config, [draw])[0] for _ in range(count)]
+    return [sampling.choose_tokens(logits.clone(), [list(written)], config, [draw])[0] for _ in range(count)]
 
 
 SHARES = [0.15, 0.5, 0.05, 0.3]
@@ -260,13 +262,13 @@ def test_a_strong_penalty_stops_a_loop():
 )
 def test_settings_that_make_no_sense_are_refused(settings):
     with pytest.raises(ContractError):
-        sample.Config(**settings)
+        sampling.Config(**settings)
 
 
 @pytest.mark.parametrize("prompts", [[], [[]], [[1], []]])
 def test_a_prompt_must_hold_something(prompts):
     with pytest.raises(ContractError, match="at least one token"):
-        sample.read(build("rnn"), prompts)
+        read_prompts(build("rnn"), prompts)
 
 
 # ------------------------------------------------------------------------------------------------ text
@@ -298,9 +300,11 @@ def scripted(tokenizer, text):
 
 def write(used, prompts=("a",), stops=(), state_in=None, state_out=None, **settings):
     """The pieces as they come."""
-    config = sample.Config(**{"greedy": True} | settings)
+    config = sampling.Config(**{"greedy": True} | settings)
     return list(
-        stream.write(used.model, used.artifacts, prompts, config, stops=stops, state_in=state_in, state_out=state_out)
+        stream.generate_text(
+            used.model, used.artifacts, prompts, config, stops=stops, state_in=state_in, state_out=state_out
+        )
     )
 
 
@@ -316,7 +320,7 @@ def test_a_piece_comes_out_before_the_next_token_is_made():
     used = scripted(Chars("abcdefg"), "bcdefg")
     calls = []
     used.model.register_forward_pre_hook(lambda module, given: calls.append(1))
-    pieces = stream.write(used.model, used.artifacts, ["a"], sample.Config(length=5, greedy=True))
+    pieces = stream.generate_text(used.model, used.artifacts, ["a"], sampling.Config(length=5, greedy=True))
     seen = []
     for _ in pieces:
         seen.append(len(calls))

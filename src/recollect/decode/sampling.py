@@ -1,4 +1,7 @@
-"""Which token comes next: the likeliest, or one that is drawn. All in tensors, so that a GPU chooses by itself."""
+"""Choice of the next token from logits: greedy, or sampled with temperature, top-k, top-p and a repetition penalty.
+
+All in tensors, without a wait for the host, so that a CUDA graph can hold it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +12,16 @@ from torch import Tensor
 from .. import kernels
 from ..core.contract import ContractError, check_settings
 
-FEW = 8  # where more than one in so many tokens may be drawn, all are put in order
-MOST = 32  # tokens that kernels choose at a time, or forbid: each is a turn of a loop
+SORT_SHARE = 8  # with top_k above 1/8 of the vocabulary all logits are sorted
+MAX_KERNEL_TOKENS = 32  # that kernels select or forbid at a time: each is an iteration of a loop
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """`greedy` takes the likeliest token; else tokens are drawn at `temperature`, out of the `top_k` likeliest,
-    or the fewest that hold `top_p` of the probability. `penalty` above 1 makes what was written less likely.
+    """Settings of generation: `length` tokens, each the likeliest (`greedy`) or sampled at `temperature`.
+
+    Sampling is from the `top_k` likeliest tokens, or the fewest that hold `top_p` of the probability. `penalty` above 1
+    makes tokens that are in the text already less likely.
     """
 
     length: int = 200
@@ -37,27 +42,31 @@ class Config:
             raise ContractError(f"generate: expected penalty above 0, found {self.penalty}")
 
 
-def choose(logits: Tensor, written: Sequence[Sequence[int]], config: Config, draws: list[torch.Generator]) -> list[int]:
-    """The next token of each row, after what it has `written`; each draws from its own generator."""
+def choose_tokens(
+    logits: Tensor, written: Sequence[Sequence[int]], config: Config, draws: list[torch.Generator]
+) -> list[int]:
+    """The next token of each row, from its logits and its text so far; each row samples from its own generator."""
     logits = logits.float().cpu()
     threshold = None if config.greedy else torch.stack([torch.rand((), generator=draw) for draw in draws])
-    return pick(logits, config, seen_in(written, logits) if config.penalty != 1 else None, threshold).tolist()
+    return pick_tokens(
+        logits, config, mask_written(written, logits) if config.penalty != 1 else None, threshold
+    ).tolist()
 
 
-def seen_in(written: Sequence[Sequence[int]], logits: Tensor) -> Tensor:
-    """B V: which tokens each row has written."""
+def mask_written(written: Sequence[Sequence[int]], logits: Tensor) -> Tensor:
+    """B V: which tokens are in the text of each row."""
     seen = torch.zeros(logits.shape, dtype=torch.bool)
     for row, tokens in zip(seen, written, strict=True):
         row[torch.tensor(tokens, dtype=torch.int64)] = True
     return seen.to(logits.device)
 
 
-def pick(logits: Tensor, config: Config, seen: Tensor | None, threshold: Tensor | None) -> Tensor:
+def pick_tokens(logits: Tensor, config: Config, seen: Tensor | None, threshold: Tensor | None) -> Tensor:
     """The next token of each row (B), from logits (B V).
 
-    `seen` (B V) is what was written, where a penalty counts it. `threshold` (B) is a number from 0 to below 1 for each
-    row, where tokens are drawn: the likeliest tokens are laid end to end, each as long as it is likely, and the number
-    says how far along to look.
+    `seen` (B V) marks the tokens that the penalty applies to. `threshold` (B) is a uniform number from 0 to below 1 for
+    each row, None for greedy: sampling takes the token at which the cumulative distribution, likeliest token first,
+    reaches the threshold.
     """
     logits = logits.float()
     if seen is not None:
@@ -67,27 +76,27 @@ def pick(logits: Tensor, config: Config, seen: Tensor | None, threshold: Tensor 
         return logits.argmax(dim=-1)
     logits = logits / config.temperature
     count = min(config.top_k or logits.shape[1], logits.shape[1])
-    if count * FEW > logits.shape[1]:
+    if count * SORT_SHARE > logits.shape[1]:
         ranked, order = logits.sort(dim=-1, descending=True, stable=True)
         shares, order = ranked.softmax(dim=-1)[:, :count], order[:, :count]
     else:
-        ranked, order = best(logits, count)
+        ranked, order = stable_topk(logits, count)
         shares = (ranked - logits.logsumexp(dim=-1, keepdim=True)).exp()
     if config.top_p is not None:
         shares = shares * (shares.cumsum(dim=-1) - shares < config.top_p)  # the likeliest always stays
     sums = shares.cumsum(dim=-1)
     picked = (sums < threshold[:, None] * sums[:, -1:]).sum(dim=-1)
-    # what rounding leaves beyond the last token that may be drawn belongs to that token
+    # the threshold may exceed the sum by rounding: then the last token with a share is taken
     picked = torch.minimum(picked, ((shares > 0).sum(dim=-1) - 1).clamp(min=0))
     return order.gather(1, picked[:, None])[:, 0]
 
 
-def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` highest of each row (N M) and where they stand, highest first; of equals the first comes first."""
+def stable_topk(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` highest entries of each row (N M) and their indices, highest first; of equal ones the first."""
     found, places = scores.topk(min(count + 1, scores.shape[1]))
     least, next_best = found[:, count - 1 : count], found[:, count:]
     found, places = found[:, :count], places[:, :count]
-    # topk may take any of several equals; a GPU counts them sooner than it answers whether there are any left out
+    # topk may take any of several equals; on a GPU counting them is cheaper than asking whether any was left out
     if scores.is_cuda or bool((next_best == least).any()):
         nth = torch.arange(count, device=scores.device)
         equals = (scores == least).cumsum(dim=1, dtype=torch.int32)
@@ -101,10 +110,10 @@ def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def log_probabilities(logits: Tensor, forbidden: Tensor, largest: int) -> Tensor:
-    """rows V: log p of every token, -inf of those that are forbidden.
+    """rows V: log p of every token, -inf for forbidden ones.
 
-    The others keep the model's own log p: what is forbidden is not shared out. NaN anywhere in a row is in its sum, and
-    so in all of the row that is not forbidden.
+    The others keep the model's own log p: probabilities are not renormalized. A NaN anywhere in a row makes all of the
+    row NaN but for the forbidden tokens.
     """
     check_tokens(largest, logits.shape[1])
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
@@ -112,19 +121,19 @@ def log_probabilities(logits: Tensor, forbidden: Tensor, largest: int) -> Tensor
 
 
 def check_tokens(largest: int, size: int) -> None:
-    """Refuse tokens that a model with `size` of them does not know."""
+    """Refuse token ids outside a vocabulary of `size`."""
     if largest >= size:
         raise ContractError(f"beam: expected begin, end and banned below {size} (the model's tokens), found {largest}")
 
 
-def in_kernels(logits: Tensor, logprob: Tensor, forbidden: Tensor, count: int) -> bool:
-    """Whether kernels choose `count` tokens out of logits (rows V), for places like `logprob`."""
+def can_use_kernels(logits: Tensor, logprob: Tensor, forbidden: Tensor, count: int) -> bool:
+    """Whether kernels can select `count` tokens from logits (rows V), into buffers like `logprob`."""
     if not (kernels.can_launch(logits) or (kernels.interpreted() and kernels.installed())):
         return False
     known = logits.dtype in (torch.float32, torch.bfloat16, torch.float16) and logprob.dtype == torch.float32
-    return known and logits.stride(-1) == 1 and max(count, len(forbidden)) <= MOST
+    return known and logits.stride(-1) == 1 and max(count, len(forbidden)) <= MAX_KERNEL_TOKENS
 
 
-def no_numbers(when: str) -> ContractError:
-    """What to raise where a model's logits are NaN."""
+def nan_error(when: str) -> ContractError:
+    """The error to raise where a model's logits are NaN."""
     return ContractError(f"beam: expected logits that are numbers, found NaN {when}; look at the model's weights")

@@ -1,4 +1,4 @@
-"""What a search keeps and how it moves on: prefixes that may still grow, texts that have ended, ways between them."""
+"""Hypotheses of a beam search: prefixes that can still grow, finished texts, and candidates that extend prefixes."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from ..core.contract import ContractError, check_settings
-from . import sample
-from .choice import best
+from . import sampling
+from .sampling import stable_topk
 
-NEVER = float("-inf")  # the log-probability of what cannot be
+IMPOSSIBLE = float("-inf")  # log-probability of an empty slot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Config:
 
     A text of n tokens (its end counted) scores log p / ((5 + n) / 6)^length_penalty + coverage · Σ over source
     places of log(min(weight that the place got in all, 1)), as in Wu 2016. It has at most ratio · (length of the
-    source) + extra tokens. With a `temperature` the tokens are drawn, not searched for: out of the `top_k`
+    source) + extra tokens. With a `temperature` the tokens are sampled, not searched for: from the `top_k`
     likeliest, or the fewest that hold `top_p` of the probability.
     """
 
@@ -41,7 +41,7 @@ class Config:
             if not 0 <= value < float("inf"):
                 raise ContractError(f"beam: expected {name} of at least 0, found {value}")
         if self.temperature is not None:
-            self._check_drawing(self.temperature)
+            self._check_sampling(self.temperature)
         elif self.nbest > self.beam:
             raise ContractError(
                 f"beam: expected nbest of at most beam ({self.beam}), found {self.nbest}; widen the beam"
@@ -49,7 +49,7 @@ class Config:
         elif self.top_k is not None or self.top_p is not None:
             raise ContractError("beam: expected a temperature with top_k or top_p, found none; set temperature=1")
 
-    def _check_drawing(self, temperature: float) -> None:
+    def _check_sampling(self, temperature: float) -> None:
         if not temperature > 0:
             raise ContractError(
                 f"beam: expected temperature above 0, found {temperature}; for the likeliest tokens leave it out and "
@@ -62,24 +62,24 @@ class Config:
             )
         if self.beam != 1:
             raise ContractError(f"beam: expected beam 1 with a temperature, found {self.beam}; draw or search")
-        self.drawing()
+        self.sampling()
 
-    def drawing(self) -> sample.Config:
-        """The settings of drawing one token."""
+    def sampling(self) -> sampling.Config:
+        """The settings of sampling one token."""
         temperature = 1.0 if self.temperature is None else self.temperature
-        return sample.Config(temperature=temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
+        return sampling.Config(temperature=temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
 
     @property
     def greedy(self) -> bool:
-        """Whether the likeliest token is taken each time, and nothing else asked."""
+        """Whether the search is greedy: one prefix, no penalties, no sampling."""
         return self.beam == 1 and self.length_penalty == 0 and self.coverage == 0 and self.temperature is None
 
     def limit(self, source: int) -> int:
-        """The most tokens, end counted, of a text whose source has `source` places."""
+        """The maximum number of tokens, end included, for a source of `source` places."""
         return max(1, int(self.ratio * source) + self.extra)
 
     def norm(self, length: int) -> float:
-        """What log p of a text of `length` tokens is divided by: at least 1, and growing with the length."""
+        """The divisor of log p for a text of `length` tokens: at least 1, growing with the length."""
         return ((5 + length) / 6) ** self.length_penalty
 
 
@@ -87,40 +87,42 @@ class Hypothesis(NamedTuple):
     """One text for one source."""
 
     tokens: list[int]  # without begin and end
-    score: float  # what n-best lists are sorted by
+    score: float  # by which n-best lists are sorted
     logprob: float  # Σ log p, the end's too
     finished: bool  # False where it was cut at the limit
     alignment: list[list[float]] | None = None  # of each token, and the end: weights over the valid source places
 
 
 class Prefixes(NamedTuple):
-    """What may go on, of each sentence; a slot that holds nothing has log p -inf."""
+    """The unfinished prefixes of each sentence; an empty slot has log p -inf."""
 
-    node: Tensor  # N K, where in the tree its last token stands
+    node: Tensor  # N K, the node of its last token in the tree
     logprob: Tensor  # N K
 
 
 class Texts(NamedTuple):
-    """Texts of each sentence; a slot that holds none scores -inf."""
+    """The texts of each sentence; an empty slot scores -inf."""
 
-    node: Tensor  # N K, where in the tree its last token stands
+    node: Tensor  # N K, the node of its last token in the tree
     logprob: Tensor  # N K
     score: Tensor  # N K
 
 
-class Choice(NamedTuple):
-    """Ways to go on, likeliest first: from which prefix, with which token."""
+class Candidates(NamedTuple):
+    """Prefixes extended by one token, likeliest first."""
 
-    parent: Tensor  # N M, a slot of the sentence
+    parent: Tensor  # N M, the slot of the prefix in its sentence
     token: Tensor  # N M
-    logprob: Tensor  # N M, of the prefix with the token
+    logprob: Tensor  # N M, of the extended prefix
 
 
-def with_ended(finished: Texts, nodes: Tensor, choice: Choice, score: Tensor, end: int, config: Config) -> Texts:
-    """The texts, and sorted in what `choice` ends, with these scores (N M); `nodes` (N K) are those of the prefixes."""
-    # of equals the older stay, as they come first
-    ended = score.masked_fill(choice.token != end, NEVER)
-    new = Texts(nodes.gather(1, choice.parent), choice.logprob, ended)
+def add_finished(
+    finished: Texts, nodes: Tensor, candidates: Candidates, score: Tensor, end: int, config: Config
+) -> Texts:
+    """The `nbest` of the finished texts and the candidates that end, by score (N M); `nodes` (N K) of the prefixes."""
+    # the sort is stable: of equal scores the older text stays
+    ended = score.masked_fill(candidates.token != end, IMPOSSIBLE)
+    new = Texts(nodes.gather(1, candidates.parent), candidates.logprob, ended)
     both = Texts(*(torch.cat([old, other[:, : config.beam]], dim=1) for old, other in zip(finished, new, strict=True)))
     if config.nbest == 1:
         score, order = both.score.max(dim=1, keepdim=True)
@@ -130,17 +132,18 @@ def with_ended(finished: Texts, nodes: Tensor, choice: Choice, score: Tensor, en
     return Texts(both.node.gather(1, order), both.logprob.gather(1, order), score)
 
 
-def going_on(choice: Choice, end: int, count: int) -> Choice:
-    """The `count` likeliest ways that do not end."""
-    logprob, order = choice.logprob.masked_fill(choice.token == end, NEVER).sort(dim=1, descending=True, stable=True)
+def select_unfinished(candidates: Candidates, end: int, count: int) -> Candidates:
+    """The `count` likeliest candidates that do not end."""
+    unfinished = candidates.logprob.masked_fill(candidates.token == end, IMPOSSIBLE)
+    logprob, order = unfinished.sort(dim=1, descending=True, stable=True)
     order = order[:, :count]
-    return Choice(choice.parent.gather(1, order), choice.token.gather(1, order), logprob[:, :count])
+    return Candidates(candidates.parent.gather(1, order), candidates.token.gather(1, order), logprob[:, :count])
 
 
-def best_choices(logprob: Tensor, logp: Tensor, beam: int) -> Choice:
-    """The 2·beam best ways to go on, among which at least `beam` (if there are so many) do not end."""
+def expand_prefixes(logprob: Tensor, logp: Tensor, beam: int) -> Candidates:
+    """The 2·beam likeliest candidates, of which at least `beam` (if there are so many) do not end."""
     count, width = logprob.shape
     size = logp.shape[1]
-    ways = (logprob[..., None] + logp.view(count, width, size)).flatten(1)  # N K·V
-    found, index = best(ways, min(2 * beam, width * size))
-    return Choice(index // size, index % size, found)
+    totals = (logprob[..., None] + logp.view(count, width, size)).flatten(1)  # N K·V
+    found, index = stable_topk(totals, min(2 * beam, width * size))
+    return Candidates(index // size, index % size, found)

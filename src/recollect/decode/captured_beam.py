@@ -1,8 +1,8 @@
-"""Beam search in fixed places: what `beam.search` finds, with each step captured once as a CUDA graph.
+"""Beam search with each step captured as a CUDA graph: what `beam.search` finds.
 
-Every sentence has `beam` prefixes from the first step on, of which all but one cannot be; a sentence that is done is
-written on, which changes nothing of its list. What each prefix came from is kept step by step, and followed from the
-end when all are done. The host looks every few steps.
+Every sentence has `beam` prefixes from the first step on, all but one of them impossible. A sentence that is done stays
+in the batch, which changes nothing of its list. The parents of the prefixes are kept step by step and traced back when
+all sentences are done. The host asks every BLOCK steps whether they are.
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from torch import Tensor
 
 from ..core import state as states
 from ..core.contract import Memory
-from . import greedy
-from .choice import check_tokens, in_kernels, log_probabilities, no_numbers
-from .fixed import capture, fill, put
-from .prefixes import NEVER, Config, Hypothesis, Texts, best_choices, going_on, with_ended
+from . import captured
+from .captured import BLOCK, capture, copy_state, pad_to_common_size, reuse_graph, update_buffers
+from .hypotheses import IMPOSSIBLE, Config, Hypothesis, Texts, add_finished, expand_prefixes, select_unfinished
+from .sampling import can_use_kernels, check_tokens, log_probabilities, nan_error
 
 
-class Lattice:
-    """The places of one size of batch: N sentences, K prefixes of each, room for T steps."""
+class CapturedBeam:
+    """Static buffers and the captured step for one size of batch: N sentences, K prefixes of each, room for T steps."""
 
     def __init__(
         self, model: Any, memory: Memory, room: int, begin: int, end: int, banned: tuple[int, ...], config: Config
     ) -> None:
         count, width, device = len(memory.values), config.beam, memory.values.device
-        self.model, self.room, self.config = ref(model), room, config  # a model may go before its lattices
+        self.model, self.room, self.config = ref(model), room, config  # a graph does not keep its model alive
         self.begin, self.end, self.largest = begin, end, max(begin, end, *banned)
         self.forbidden = torch.tensor(banned, dtype=torch.int64, device=device)
         self.state = states.map(torch.clone, self.first_state(memory))
@@ -44,44 +44,47 @@ class Lattice:
         self.slots = torch.arange(width, device=device)
         self.rows = torch.arange(count, device=device)[:, None] * width
         logits, _ = model(self.token.view(-1, 1), self.state)
-        self.replay = capture(self.once, device) if logits.shape[-1] > 2 * width else None
+        self.replay = capture(self.run_once, device) if logits.shape[-1] > 2 * width else None
 
     def first_state(self, memory: Memory) -> Any:
-        """Of every prefix; those of a sentence have all of its source."""
+        """The initial state of every prefix, with the source of its sentence."""
         count = len(memory.values)
         state = self.model().initial_state(count, memory=memory, capacity=self.room)  # pyright: ignore[reportOptionalMemberAccess]
         again = torch.arange(count, device=memory.values.device).repeat_interleave(self.config.beam)
         return states.select(state, again)
 
-    def once(self) -> None:
-        """One more token of each prefix."""
+    def run_once(self) -> None:
+        """Extend each prefix by one token."""
         logits, after = self.model()(self.token.view(-1, 1), self.state)  # pyright: ignore[reportOptionalCall]
-        fill(self.state, states.select(after, self.choose(logits[:, -1]), constant=False))
+        update_buffers(self.state, states.select(after, self.choose(logits[:, -1]), constant=False))
 
     def choose(self, logits: Tensor) -> Tensor:
-        """Which row each prefix goes on from (N·K), after logits (N·K V); tokens, texts and what is over in place."""
+        """The row that each new prefix continues (N·K), from logits (N·K V); all else is updated in the buffers."""
         count, width = self.logprob.shape
-        if in_kernels(logits, self.logprob, self.forbidden, 2 * width):
-            return self.chosen_in_kernels(logits)
+        if can_use_kernels(logits, self.logprob, self.forbidden, 2 * width):
+            return self.choose_in_kernels(logits)
         logp = log_probabilities(logits, self.forbidden, self.largest)
         broken = logp[:, self.end].isnan()
-        choice = best_choices(self.logprob, logp, width)
-        score = choice.logprob / self.norms.index_select(0, self.at) if self.config.length_penalty else choice.logprob
-        score = score.masked_fill((self.at >= self.limit)[:, None], NEVER)  # too long to count
+        candidates = expand_prefixes(self.logprob, logp, width)
+        score = candidates.logprob
+        if self.config.length_penalty:
+            score = score / self.norms.index_select(0, self.at)
+        score = score.masked_fill((self.at >= self.limit)[:, None], IMPOSSIBLE)  # too long to count
         nodes = (self.at * width + self.slots).expand(count, -1)
-        finished = with_ended(self.finished, nodes, choice, score, self.end, self.config)
-        on = going_on(choice, self.end, width)
+        finished = add_finished(self.finished, nodes, candidates, score, self.end, self.config)
+        on = select_unfinished(candidates, self.end, width)
 
         self.broken.logical_or_((broken.view(count, width).any(dim=1) & ~self.over).any())
         for kept, new in ((self.parents, on.parent), (self.tokens, on.token), (self.logprobs, on.logprob)):
             kept.index_copy_(0, self.at, new[None])
-        fill((self.token, self.logprob, self.finished), (on.token, on.logprob, finished))
+        update_buffers((self.token, self.logprob, self.finished), (on.token, on.logprob, finished))
         self.at.add_(1)
-        # nothing that may still come could enter the list
+        # no later text could enter the list
         self.over.logical_or_((finished.score[:, -1] >= on.logprob[:, 0] / self.outlook) | (self.limit <= self.at))
         return (self.rows + on.parent).flatten()
 
-    def chosen_in_kernels(self, logits: Tensor) -> Tensor:
+    def choose_in_kernels(self, logits: Tensor) -> Tensor:
+        """As `choose`, by kernels."""
         from ..kernels.decode import top_tokens
 
         check_tokens(self.largest, logits.shape[1])
@@ -100,49 +103,49 @@ class Lattice:
             at=self.at,
         )
 
-    def write(self, state: Any, limits: Sequence[int]) -> list[list[Hypothesis]]:
-        """The texts of as many rows as there are limits."""
+    def decode(self, state: Any, limits: Sequence[int]) -> list[list[Hypothesis]]:
+        """Search the first rows of a state, one for each limit."""
         assert self.replay is not None
-        put(state, self.state)
+        copy_state(state, self.state)
         self.token.fill_(self.begin)
-        self.logprob.fill_(NEVER)[:, 0] = 0
+        self.logprob.fill_(IMPOSSIBLE)[:, 0] = 0
         self.limit.zero_()[: len(limits)].copy_(torch.tensor(limits))
         if self.config.length_penalty:
             self.outlook[: len(limits)].copy_(torch.tensor([self.config.norm(limit) for limit in limits]))
-        self.finished.score.fill_(NEVER)
+        self.finished.score.fill_(IMPOSSIBLE)
         for place in (self.over, self.broken, self.at):
             place.zero_()
         done, over = 0, False
         while not over:
-            for _ in range(min(greedy.BLOCK, max(limits) - done)):
+            for _ in range(min(BLOCK, max(limits) - done)):
                 self.replay()
                 done += 1
-            over, broken = torch.stack([self.over.all(), self.broken]).tolist()  # the one look at the device
+            over, broken = torch.stack([self.over.all(), self.broken]).tolist()  # the only wait for the device
             if broken:
-                raise no_numbers(f"by step {done}")
-        return self.texts(limits, done)
+                raise nan_error(f"by step {done}")
+        return self.read_texts(limits, done)
 
-    def texts(self, limits: Sequence[int], done: int) -> list[list[Hypothesis]]:
-        """The lists of all sentences; unfinished texts only where fewer than `nbest` are finished."""
+    def read_texts(self, limits: Sequence[int], done: int) -> list[list[Hypothesis]]:
+        """The hypotheses of all sentences; unfinished texts only where fewer than `nbest` are finished."""
         parents, tokens = (kept[:done].tolist() for kept in (self.parents, self.tokens))
         ended = list(zip(*(part.tolist() for part in self.finished), strict=True))
         steps = torch.tensor([min(limit, done) for limit in limits], device=self.logprobs.device)
         cut = self.logprobs[steps - 1, torch.arange(len(limits), device=steps.device)].tolist()  # N K
         found = []
         for row, step in enumerate(steps.tolist()):
-            ways = [(score, logprob, node, True) for node, logprob, score in zip(*ended[row], strict=True)]
+            texts = [(score, logprob, node, True) for node, logprob, score in zip(*ended[row], strict=True)]
             norm, first = self.config.norm(step), step * self.config.beam
             rest = [(logprob / norm, logprob, first + slot, False) for slot, logprob in enumerate(cut[row])]
-            best = [*sorted(ways, key=lambda way: -way[0]), *sorted(rest, key=lambda way: -way[0])]
-            texts = [
-                Hypothesis(self.followed(parents, tokens, row, node), score, logprob, whole)
-                for score, logprob, node, whole in [way for way in best if way[0] > NEVER][: self.config.nbest]
+            best = [*sorted(texts, key=lambda text: -text[0]), *sorted(rest, key=lambda text: -text[0])]
+            hypotheses = [
+                Hypothesis(self.trace_tokens(parents, tokens, row, node), score, logprob, whole)
+                for score, logprob, node, whole in [text for text in best if text[0] > IMPOSSIBLE][: self.config.nbest]
             ]
-            found.append(texts or [Hypothesis([], NEVER, NEVER, False)])
+            found.append(hypotheses or [Hypothesis([], IMPOSSIBLE, IMPOSSIBLE, False)])
         return found
 
-    def followed(self, parents: list[Any], tokens: list[Any], row: int, node: int) -> list[int]:
-        """The tokens down to a node."""
+    def trace_tokens(self, parents: list[Any], tokens: list[Any], row: int, node: int) -> list[int]:
+        """The tokens from the start to a node."""
         step, slot = divmod(node, self.config.beam)
         text = []
         for t in reversed(range(step)):
@@ -151,14 +154,14 @@ class Lattice:
         return text[::-1]
 
 
-def suits(model: Any, memory: Memory, config: Config) -> bool:
-    """Whether there is something to gain, and nothing asked that is not known here."""
+def can_search(model: Any, memory: Memory, config: Config) -> bool:
+    """Whether a search may run captured: neither sampling nor coverage, and `captured.can_capture`."""
     plain = config.temperature is None and config.coverage == 0
-    return plain and greedy.suits(model, memory)
+    return plain and captured.can_capture(model, memory)
 
 
 @torch.inference_mode()
-def write(
+def search(
     model: Any,
     memory: Memory,
     *,
@@ -168,11 +171,11 @@ def write(
     limits: Sequence[int],
     config: Config,
 ) -> list[list[Hypothesis]] | None:
-    """The texts of each row of `memory`; None where the step cannot be captured, or there are too few tokens."""
-    memory, room = greedy.rounded(memory, limits)
+    """The texts of each row of `memory`; None where the step cannot be captured or the vocabulary is too small."""
+    memory, room = pad_to_common_size(memory, limits)
     tokens = begin, end, tuple(sorted(set(banned)))
     settings = room, tokens, config
-    lattice = greedy.kept(model, memory, settings, lambda: Lattice(model, memory, room, *tokens, config))
-    if lattice.replay is None:
+    graph = reuse_graph(model, memory, settings, lambda: CapturedBeam(model, memory, room, *tokens, config))
+    if graph.replay is None:
         return None
-    return lattice.write(lattice.first_state(memory), limits)
+    return graph.decode(graph.first_state(memory), limits)

@@ -1,6 +1,6 @@
-"""The blocks of a Transformer for one step, and the three functions that they are made of.
+"""One step of the residual blocks of a Transformer, made of three operations.
 
-`kernels.decode.block` has the same three as kernels, which a GPU runs where it can. What they compute is said here.
+The operations are defined here; on a GPU the kernels of `kernels.decode.block` compute them where they can.
 """
 
 from collections.abc import Callable
@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, gelu, layer_norm, relu, rms_norm, scaled_dot_product_attention, silu
 
-from ..layers import attention, mlp, norm, position
-from ..layers.position import angles
-from .flat_matrix import Matrix, lay, product
+from ...layers import attention, mlp, norm, position
+from ...layers.position import angles
+from ...layers.score import Dot
+from .matrix import Matrix, lay_out, multiply
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "gelu": gelu, "relu": relu}
 
@@ -32,14 +33,14 @@ def norm_linear(
         x = layer_norm(x, x.shape[-1:], gain, shift, eps)
     elif kind == "rms":
         x = rms_norm(x, x.shape[-1:], gain, eps)
-    return ACTIVATIONS[activation](product(x, weight, bias))
+    return ACTIVATIONS[activation](multiply(x, weight, bias))
 
 
 def linear_add(x: Tensor, weight: Matrix, bias: Tensor | None, residual: Tensor) -> Tensor:
     """W·x + bias + residual: x: B K, weight: N K, residual: B N → B N."""
     if isinstance(weight, Tensor) and bias is None:
         return torch.addmm(residual, x, weight.t())
-    return product(x, weight, bias).add_(residual)
+    return multiply(x, weight, bias).add_(residual)
 
 
 def attend_step(
@@ -72,9 +73,9 @@ def attend(
     scale: float,
     visible: Tensor | None,
 ) -> Tensor:
-    """As `attend_step`, for those who know more of where the rows are.
+    """As `attend_step`, where more is known of the rows' clocks.
 
-    `at`: each row's slot (B), or the one of all. `turns`: B 1 d/2, complex. `visible`: B 1 1 S, or None for all.
+    `at`: each row's slot (B), or one for all. `turns`: B 1 d/2, complex. `visible`: B 1 1 S, or None for all.
     """
     batch, size = len(qkv), keys.shape[3]
     turned, v = qkv.view(batch, -1, size).split([heads + groups, groups], dim=1)
@@ -98,36 +99,36 @@ def attend(
     return y.reshape(batch, heads * size)
 
 
-class Ways(NamedTuple):
-    """What computes the three functions."""
+class Operations(NamedTuple):
+    """Implementations of the three operations."""
 
     norm_linear: Callable[..., Tensor]
     linear_add: Callable[..., Tensor]
     attend_step: Callable[..., Tensor]
 
 
-PLAIN = Ways(norm_linear, linear_add, attend_step)
+PLAIN = Operations(norm_linear, linear_add, attend_step)
 
 
-def ways(x: Tensor) -> Ways:
-    """Kernels, where they can take such a tensor."""
+def select_operations(x: Tensor) -> Operations:
+    """The kernels where they support such a tensor, else the definitions."""
     if x.is_cuda:
-        from ..kernels.decode import block
+        from ...kernels.decode import block
 
         if block.usable(x):
-            return Ways(block.norm_linear, block.linear_add, block.attend_step)
+            return Operations(block.norm_linear, block.linear_add, block.attend_step)
     return PLAIN
 
 
 class Clock:
-    """How many tokens each row has read (`now`, B), and what all blocks of a step need of that, made once.
+    """The number of tokens that each row has read (`now`, B), and the tables of positions that the blocks share.
 
-    On a CPU the host counts along: only slots in use are read, and rows that are level need no mask.
+    On a CPU the host counts too: only slots in use are read, and rows at equal clocks need no mask.
     """
 
     def __init__(self, now: Tensor, slots: int, dtype: torch.dtype, tables: dict[Any, Any]) -> None:
         self.now, self.slots, self.dtype = now, slots, dtype
-        self.tables = tables  # by what they are of: those of an earlier clock serve again
+        self.tables = tables  # shared by the clocks of one model
         self.turning: dict[int, Tensor] = {}
         if not now.is_cuda:
             self.used = int(now.max())
@@ -148,19 +149,19 @@ class Clock:
         return self.tables[size, self.slots]
 
     def turns(self, size: int) -> Tensor:
-        """The turns of each row's position now, B 1 d/2."""
+        """The complex rotations of each row's position now, B 1 d/2."""
         if size not in self.turning:
             self.turning[size] = torch.complex(*(table[self.now] for table in self.rotary(size)))[:, None]
         return self.turning[size]
 
     def visible(self) -> Tensor | None:
-        """Which slots in use each row may see, B 1 1 S."""
+        """The mask of the slots in use that each row may attend to, B 1 1 S; None for all."""
         if self.level:
             return None
         return (torch.arange(self.used + 1) <= self.now[:, None])[:, None, None]
 
 
-class Normed(NamedTuple):
+class NormLinear(NamedTuple):
     """A norm and the matrix after it."""
 
     gain: Tensor | None
@@ -171,32 +172,39 @@ class Normed(NamedTuple):
     bias: Tensor | None
 
     @classmethod
-    def of(cls, own: norm.Norm | None, weight: Tensor, bias: Tensor | None, packing: str | None) -> "Normed":
-        matrix = lay(weight, bias, packing)
+    def of(cls, own: norm.Norm | None, weight: Tensor, bias: Tensor | None, packing: str | None) -> "NormLinear":
+        matrix = lay_out(weight, bias, packing)
         if own is None:
             return cls(None, None, 0.0, "none", matrix, bias)
-        kept: Any = own.norm  # RMSNorm has no shift, and no norm has nothing
+        kept: Any = own.norm  # RMSNorm has no shift, the identity has neither
         gain, shift, eps = (getattr(kept, name, None) for name in ("weight", "bias", "eps"))
         return cls(gain, shift, eps or 0.0, own.config.kind, matrix, bias)
 
-    def __call__(self, way: Ways, x: Tensor, activation: str = "none") -> Tensor:
-        return way.norm_linear(x, self.gain, self.shift, self.eps, self.weight, self.bias, activation, self.kind)
+    def __call__(self, ops: Operations, x: Tensor, activation: str = "none") -> Tensor:
+        return ops.norm_linear(x, self.gain, self.shift, self.eps, self.weight, self.bias, activation, self.kind)
 
 
-def biases(*layers: Any) -> Tensor | None:
-    """The biases of several linear layers in one."""
+def join_biases(*layers: Any) -> Tensor | None:
+    """The biases of several linear layers as one vector."""
     return None if layers[0].bias is None else torch.cat([layer.bias for layer in layers]).detach()
 
 
-class Attends:
+class AttentionBlock:
     """x + attention(norm(x))."""
+
+    @staticmethod
+    def supports(layer: attention.Attention) -> bool:
+        """Causal softmax attention by dot products, without a window, and rotary positions or none."""
+        config, attend = layer.config, layer.attend
+        usual = config.project and config.masked and config.window is None and attend.alignment.plain
+        return usual and isinstance(attend.score, Dot) and config.positions in ("none", "rotary")
 
     def __init__(self, own: norm.Norm, layer: attention.Attention, packing: str | None) -> None:
         heads, config = layer.heads, layer.config
         three = (heads.q, heads.k, heads.v)
         weight = torch.cat([part.weight for part in three]).detach()
-        self.inward = Normed.of(own, weight, biases(*three), packing)
-        self.out, self.bias = lay(heads.out.weight, heads.out.bias, packing), heads.out.bias
+        self.inward = NormLinear.of(own, weight, join_biases(*three), packing)
+        self.out, self.bias = lay_out(heads.out.weight, heads.out.bias, packing), heads.out.bias
         self.heads, self.groups, self.size = config.heads, config.groups, config.size
         self.scale: float = layer.attend.score.as_dot(weight)[1]
         self.rotary = config.positions == "rotary"
@@ -204,52 +212,60 @@ class Attends:
     def start(self, own: attention.Buffer, clock: Clock) -> None:
         self.keys, self.values = own.keys, own.values
 
-    def __call__(self, x: Tensor, clock: Clock, way: Ways) -> Tensor:
-        qkv = self.inward(way, x)
+    def __call__(self, x: Tensor, clock: Clock, ops: Operations) -> Tensor:
+        qkv = self.inward(ops, x)
         fixed = self.heads, self.groups
         if x.is_cuda:
             rotary = clock.rotary(self.size) if self.rotary else None
-            y = way.attend_step(qkv, self.keys, self.values, clock.now, *fixed, rotary, self.scale)
+            y = ops.attend_step(qkv, self.keys, self.values, clock.now, *fixed, rotary, self.scale)
         else:
             keys, values = (slots[:, : clock.used + 1] for slots in (self.keys, self.values))
             turns = clock.turns(self.size) if self.rotary else None
             at = clock.used if clock.level else clock.now
             y = attend(qkv, keys, values, at, *fixed, turns, self.scale, clock.visible())
-        return way.linear_add(y, self.out, self.bias, x)
+        return ops.linear_add(y, self.out, self.bias, x)
 
     def finish(self, own: attention.Buffer, clock: Clock) -> attention.Buffer:
         return own._replace(clock=clock.now)
 
 
-class Feeds:
+class FeedForwardBlock:
     """x + feed-forward(norm(x))."""
+
+    @staticmethod
+    def supports(layer: mlp.FeedForward) -> bool:
+        return True
 
     def __init__(self, own: norm.Norm, layer: mlp.FeedForward, packing: str | None) -> None:
         self.gated = layer.gate is not None
         inward = (layer.up,) if layer.gate is None else (layer.gate, layer.up)
         weight = torch.cat([part.weight for part in inward]).detach() if self.gated else layer.up.weight
-        self.inward = Normed.of(own, weight, biases(*inward), packing)
+        self.inward = NormLinear.of(own, weight, join_biases(*inward), packing)
         self.activation = "none" if self.gated else layer.config.activation
-        self.down, self.bias = lay(layer.down.weight, layer.down.bias, packing), layer.down.bias
+        self.down, self.bias = lay_out(layer.down.weight, layer.down.bias, packing), layer.down.bias
 
     def start(self, own: Any, clock: Clock) -> None:
         pass
 
-    def __call__(self, x: Tensor, clock: Clock, way: Ways) -> Tensor:
-        hidden = self.inward(way, x, self.activation)
+    def __call__(self, x: Tensor, clock: Clock, ops: Operations) -> Tensor:
+        hidden = self.inward(ops, x, self.activation)
         if self.gated:
             gate, up = hidden.chunk(2, dim=1)
             hidden = silu(gate) * up
-        return way.linear_add(hidden, self.down, self.bias, x)
+        return ops.linear_add(hidden, self.down, self.bias, x)
 
     def finish(self, own: Any, clock: Clock) -> Any:
         return own
 
 
-class Places:
+class PositionLayer:
     """x + the vector of each row's position."""
 
-    def __init__(self, layer: position.Position) -> None:
+    @staticmethod
+    def supports(layer: position.Position) -> bool:
+        return True
+
+    def __init__(self, layer: position.Position, packing: str | None) -> None:
         self.added = layer.added
 
     def start(self, own: position.State, clock: Clock) -> None:
@@ -259,7 +275,7 @@ class Places:
             clock.tables[key] = self.added(torch.arange(last, device=clock.now.device), clock.dtype)
         self.table = clock.tables[key]
 
-    def __call__(self, x: Tensor, clock: Clock, way: Ways) -> Tensor:
+    def __call__(self, x: Tensor, clock: Clock, ops: Operations) -> Tensor:
         return x + embedding(clock.now, self.table)
 
     def finish(self, own: position.State, clock: Clock) -> position.State:

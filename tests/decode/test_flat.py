@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from recollect.core import state as states
-from recollect.decode.flat import flatten
-from recollect.decode.flat_block import attend_step, linear_add, norm_linear
-from recollect.decode.flat_matrix import Bytes, Halved, lay, product
+from recollect.decode.flat.blocks import attend_step, linear_add, norm_linear
+from recollect.decode.flat.matrix import Float16Matrix, Int8Matrix, lay_out, multiply
+from recollect.decode.flat.model import flatten
 from recollect.layers import attention
 from recollect.layers.position import angles
 from recollect.models import language
@@ -83,7 +83,7 @@ def test_a_flat_step_is_the_models_own(settings, level):
     lengths = torch.tensor([5, 5, 5] if level else [5, 2, 4])
     _, own = model.ragged(prompt, lengths, model.initial_state(3, capacity=12))
     state = states.map(torch.clone, own)
-    assert flat.takes(state, 7)
+    assert flat.accepts(state, 7)
     flat.start(state, 12)
     for _ in range(7):
         token = torch.randint(VOCAB, (3,))
@@ -93,6 +93,14 @@ def test_a_flat_step_is_the_models_own(settings, level):
     assert [name for name, _ in states.named(after)] == [name for name, _ in states.named(own)]
     for found, expected in zip(states.leaves(after), states.leaves(own), strict=True):
         assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_subclass_may_compute_something_else_and_is_left_alone():
+    model = build(model="gru")
+    layer = model.body.layers[0]
+    assert flatten(model) is not None
+    layer.__class__ = type("Other", (type(layer),), {})
+    assert flatten(model) is None
 
 
 @pytest.mark.parametrize("settings", UNKNOWN, ids=str)
@@ -114,14 +122,14 @@ def test_a_state_without_room_is_not_taken(capacity, more, fits):
     _, state = model.ragged(
         torch.zeros(2, 5, dtype=torch.int64), torch.tensor([5, 3]), model.initial_state(2, capacity=capacity)
     )
-    assert flatten(model).takes(state, more) is fits
+    assert flatten(model).accepts(state, more) is fits
 
 
 def test_learned_positions_are_not_gone_beyond():
     model = build(positions="learned", max_positions=9)
     _, state = model(torch.zeros(1, 5, dtype=torch.int64), model.initial_state(1, capacity=20))
-    assert flatten(model).takes(state, 4)
-    assert not flatten(model).takes(state, 5)
+    assert flatten(model).accepts(state, 4)
+    assert not flatten(model).accepts(state, 5)
 
 
 # ------------------------------------------------------------------------------------------------ what kernels compute
@@ -163,11 +171,11 @@ def test_a_norm_and_a_product_by_their_formulas(kind, activation):
     phi = 0.5 * (1 + torch.erf(sums / 2**0.5))
     expected = {"none": sums, "gelu": sums * phi, "relu": sums.clamp(min=0)}[activation]
     gain = None if kind == "none" else gain
-    found = norm_linear(x, gain, shift, 1e-5, lay(weight), bias, activation, kind)
+    found = norm_linear(x, gain, shift, 1e-5, lay_out(weight), bias, activation, kind)
     assert torch.allclose(found, expected, rtol=1e-10)
     plain = (x[:, None] * weight).sum(dim=2) + residual
-    assert torch.allclose(linear_add(x, lay(weight), None, residual), plain, rtol=1e-10)
-    assert torch.allclose(linear_add(x, lay(weight), bias, residual), plain + bias, rtol=1e-10)
+    assert torch.allclose(linear_add(x, lay_out(weight), None, residual), plain, rtol=1e-10)
+    assert torch.allclose(linear_add(x, lay_out(weight), bias, residual), plain + bias, rtol=1e-10)
 
 
 # ------------------------------------------------------------------------------------------------ rounded weights
@@ -182,13 +190,13 @@ def test_rounded_matrices_stray_as_far_as_rounding_explains(rows, columns, batch
     weight, bias, x = torch.randn(rows, columns), torch.randn(rows), torch.randn(batch, columns)
     exact = x.double() @ weight.double().t() + bias
     size = x.abs().double() @ weight.abs().double().t()  # what relative errors of single products add up to at most
-    halved = product(x, Halved(weight, bias), bias)
+    halved = multiply(x, Float16Matrix(weight, bias), bias)
     assert (halved - exact).abs().le(2**-11 * 1.01 * size + 1e-5).all()
-    assert not torch.equal(halved, product(x, weight, bias)), "something was rounded"
+    assert not torch.equal(halved, multiply(x, weight, bias)), "something was rounded"
     # half a step of each weight, x and y to bfloat16
     step = weight.abs().amax(dim=1).double() / 127 * 1.01
     bound = x.abs().double().sum(dim=1, keepdim=True) * step / 2 + 2**-8 * (size + exact.abs() + bias.abs()) + 1e-5
-    bytes_ = product(x, Bytes(weight, bias), bias)
+    bytes_ = multiply(x, Int8Matrix(weight, bias), bias)
     assert (bytes_ - exact).abs().le(bound).all()
     assert (bytes_ - exact).norm() < 0.03 * exact.norm()
 
@@ -196,13 +204,13 @@ def test_rounded_matrices_stray_as_far_as_rounding_explains(rows, columns, batch
 def test_a_matrix_is_the_same_however_it_lies():
     for rows, columns in SHAPES:
         weight = torch.randn(rows, columns)
-        assert torch.equal(lay(weight), weight)
+        assert torch.equal(lay_out(weight), weight)
 
 
 def test_a_row_of_zeros_stays_zero():
     weight = torch.randn(4, 64)
     weight[2] = 0
-    for form in (Halved, Bytes):
+    for form in (Float16Matrix, Int8Matrix):
         assert torch.equal(form(weight, None)(torch.randn(2, 64))[:, 2], torch.zeros(2))
 
 

@@ -3,15 +3,16 @@
 import pytest
 import torch
 
+from decode.test_stream import PROMPTS, build, every_model, lively, scripted
 from recollect.core import state as states
 from recollect.core.contract import ContractError
 from recollect.data.tokenizers import Chars
-from recollect.decode import sample, stream
-from recollect.decode.choice import best, choose, pick
-from recollect.decode.engine import Engine, Whole, chances
-from recollect.decode.fixed import Fixed, Replaying
-from recollect.decode.flat import Flat
-from unit.test_generate import PROMPTS, build, every_model, lively, scripted
+from recollect.decode import sampling, stream
+from recollect.decode.captured import CapturedRun, StaticStep
+from recollect.decode.engine import Engine, ModelStep, draw_thresholds, generate_tokens
+from recollect.decode.flat.model import Flat
+from recollect.decode.position import read_prompts
+from recollect.decode.sampling import choose_tokens, pick_tokens, stable_topk
 
 WAYS = [
     {"greedy": True},
@@ -25,22 +26,22 @@ every_way = pytest.mark.parametrize("how", WAYS, ids=str)
 class Placed(Engine):
     """Steps in fixed places, as on a GPU, but run rather than replayed."""
 
-    def run(self, position, config, longest):
-        if self.fixed is None:
-            self.fixed = Fixed(self.step, self.state(), position.logits, self.room)
-        return Replaying(self.fixed, self.fixed.captured(config), self.given, chances(position, config))
+    def start_run(self, position, config, longest):
+        if self.static is None:
+            self.static = StaticStep(self.step, self.empty_state(), position.logits, self.room)
+        return CapturedRun(self.static, self.static.capture_for(config), self.given, draw_thresholds(position, config))
 
 
 @torch.no_grad()
 def loop(model, prompts, **how):
     """The definition: one call a token, one row alone, and the choice from its logits."""
-    config = sample.Config(**{"length": 20} | how)
+    config = sampling.Config(**{"length": 20} | how)
     texts = []
     for prompt in prompts:
         tokens, draw = list(prompt), torch.Generator().manual_seed(config.seed)
         logits, state = model(torch.tensor([tokens]), model.initial_state(1))
         for _ in range(config.length):
-            (token,) = choose(logits[:, -1], [tokens], config, [draw])
+            (token,) = choose_tokens(logits[:, -1], [tokens], config, [draw])
             tokens.append(token)
             logits, state = model(torch.tensor([[token]]), state)
         texts.append(tokens[len(prompt) :])
@@ -48,8 +49,8 @@ def loop(model, prompts, **how):
 
 
 def write(engine, prompts, ahead=1, **how):
-    config = sample.Config(**{"length": 20} | how)
-    position = engine.read(prompts)
+    config = sampling.Config(**{"length": 20} | how)
+    position = engine.read_prompts(prompts)
     steps = [step for block in engine.blocks(position, config, ahead) for step in block]
     return [list(row) for row in zip(*steps, strict=True)]
 
@@ -80,9 +81,9 @@ def test_an_engine_can_be_used_again_with_other_prompts_and_settings(name):
 @pytest.mark.parametrize("kind", [Engine, Placed])
 def test_two_texts_can_be_written_in_turns(name, kind):
     model = build(name)
-    config = sample.Config(length=12, seed=2, penalty=1.2)
+    config = sampling.Config(length=12, seed=2, penalty=1.2)
     engine = kind(model, 1, 25)
-    writings = [engine.blocks(engine.read([prompt]), config) for prompt in PROMPTS[:2]]
+    writings = [engine.blocks(engine.read_prompts([prompt]), config) for prompt in PROMPTS[:2]]
     texts = [[], []]
     for _ in range(12):
         for text, writing in zip(texts, writings, strict=True):
@@ -95,29 +96,29 @@ def test_two_texts_can_be_written_in_turns(name, kind):
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_after_each_block_the_position_is_where_the_loop_would_be(name, kind, blocks):
     model = build(name)
-    config = sample.Config(length=20, seed=1)
+    config = sampling.Config(length=20, seed=1)
     engine = kind(model, 2, 25)
-    position = engine.read(PROMPTS[:2])
+    position = engine.read_prompts(PROMPTS[:2])
     writing = engine.blocks(position, config, ahead=4)
     for _ in range(blocks):
         next(writing)
     writing.close()
     done = position.drawn
     assert [len(row) for row in position.written] == [3 + done, 1 + done]
-    fresh = sample.read(model, position.written, capacity=20)
+    fresh = read_prompts(model, position.written, capacity=20)
     assert torch.allclose(position.logits, fresh.logits, rtol=1e-9, atol=1e-12)
-    rest = list(sample.write(model, position, sample.Config(length=20 - done, seed=1)))
+    rest = list(generate_tokens(model, position, sampling.Config(length=20 - done, seed=1)))
     assert [row[-20:] for row in position.written] == loop(model, PROMPTS[:2], seed=1)
     assert len(rest) == 20 - done
 
 
 def test_blocks_grow_in_fixed_places_and_stay_single_elsewhere():
     model = build("gru")
-    config = sample.Config(length=20, greedy=True)
+    config = sampling.Config(length=20, greedy=True)
     sizes = {}
     for kind in (Engine, Placed):
         engine = kind(model, 1, 25)
-        sizes[kind] = [len(block) for block in engine.blocks(engine.read([[1]]), config, ahead=8)]
+        sizes[kind] = [len(block) for block in engine.blocks(engine.read_prompts([[1]]), config, ahead=8)]
     assert sizes == {Engine: [1] * 20, Placed: [1, 2, 4, 8, 5]}
 
 
@@ -125,28 +126,28 @@ def test_places_stay_where_they_are():
     model = build("transformer")
     engine = Placed(model, 2, 25)
     write(engine, PROMPTS[:2], greedy=True)
-    before = [tensor.data_ptr() for tensor in states.leaves(engine.fixed.state)]
+    before = [tensor.data_ptr() for tensor in states.leaves(engine.static.state)]
     write(engine, PROMPTS[2:], greedy=True)
-    assert [tensor.data_ptr() for tensor in states.leaves(engine.fixed.state)] == before
+    assert [tensor.data_ptr() for tensor in states.leaves(engine.static.state)] == before
     assert len(set(before)) == len(before)
 
 
 def test_a_position_that_was_read_is_not_changed_by_an_engine_that_takes_it():
     """With a cache that grows, so that nothing is written in place by the model itself."""
     model = build("transformer")
-    position = sample.read(model, PROMPTS[:2])
+    position = read_prompts(model, PROMPTS[:2])
     kept, state = states.map(torch.clone, position.state), position.state
     for kind in (Engine, Placed):
         position.state, position.written = state, [list(prompt) for prompt in PROMPTS[:2]]
-        list(kind(model, 2, 25).blocks(position, sample.Config(length=5, greedy=True)))
+        list(kind(model, 2, 25).blocks(position, sampling.Config(length=5, greedy=True)))
         assert all(torch.equal(a, b) for a, b in zip(states.leaves(state), states.leaves(kept), strict=True))
 
 
 def test_a_flat_step_is_taken_where_there_is_one_and_not_where_it_should_be_exact():
     model = build("transformer")
     assert isinstance(Engine(model, 1, 9).step, Flat)
-    assert isinstance(Engine(model, 1, 9, exact=True).step, Whole)
-    assert isinstance(Engine(build("tcn"), 1, 9).step, Whole)
+    assert isinstance(Engine(model, 1, 9, exact=True).step, ModelStep)
+    assert isinstance(Engine(build("tcn"), 1, 9).step, ModelStep)
 
 
 def test_an_engine_that_is_too_small_says_so():
@@ -208,21 +209,21 @@ def test_no_sort_of_all_tokens_draws_what_a_sort_would_draw(top_k, top_p):
     torch.manual_seed(0)
     logits = torch.randn(64, 300).mul(2).round()
     threshold = torch.rand(64)
-    config = sample.Config(top_k=top_k, top_p=top_p, temperature=0.8)
-    assert torch.equal(pick(logits, config, None, threshold), by_sorting(logits, config, threshold))
+    config = sampling.Config(top_k=top_k, top_p=top_p, temperature=0.8)
+    assert torch.equal(pick_tokens(logits, config, None, threshold), by_sorting(logits, config, threshold))
 
 
-def test_best_takes_the_first_of_equals():
-    found, places = best(torch.tensor([[1.0, 3.0, 1.0, 3.0, 1.0, 0.0]]), 3)
+def test_topk_takes_the_first_of_equals():
+    found, places = stable_topk(torch.tensor([[1.0, 3.0, 1.0, 3.0, 1.0, 0.0]]), 3)
     assert found.tolist() == [[3.0, 3.0, 1.0]]
     assert places.tolist() == [[1, 3, 0]]
 
 
 def test_chances_are_those_of_one_draw_after_the_other():
     model = build("rnn")
-    position = sample.read(model, PROMPTS[:2])
+    position = read_prompts(model, PROMPTS[:2])
     position.drawn = 5
-    found = chances(position, sample.Config(length=100, seed=4))
+    found = draw_thresholds(position, sampling.Config(length=100, seed=4))
     draw = torch.Generator().manual_seed(4)
     one_by_one = torch.stack([torch.rand((), generator=draw) for _ in range(105)])
     assert torch.equal(found, one_by_one[5:].expand(2, -1))
@@ -236,14 +237,14 @@ def test_rows_that_have_met_their_end_leave_the_batch():
     sizes = []
     used.model.register_forward_pre_hook(lambda module, given: sizes.append(len(given[0])))
     prompts = ["abcde", "a", "ab", "abc"]  # the script goes on where each prompt ends
-    (text,) = stream.write(used.model, used.kept, prompts, sample.Config(length=30, greedy=True), stops=["g"])
+    (text,) = stream.generate_text(used.model, used.kept, prompts, sampling.Config(length=30, greedy=True), stops=["g"])
     assert text == "\n\n".join(["abcdef", "abcdef", "abcdef", "abcdef"])
     assert sizes == [4, 4, 4, 4, 4, 2, 1], "the prompts, then six steps: ends come after 2, 4, 5 and 6 of them"
 
 
 def test_a_state_that_is_saved_keeps_the_rows_that_have_ended(tmp_path):
     model, tokenizer, path = lively("gru"), Chars("abcdefg"), str(tmp_path / "state")
-    config = sample.Config(length=25, greedy=True)
-    list(stream.write(model, tokenizer, ["a", "bd", "gfe"], config, stops=["c"], state_out=path))
-    (text,) = stream.write(model, tokenizer, [], sample.Config(length=2, greedy=True), state_in=path)
+    config = sampling.Config(length=25, greedy=True)
+    list(stream.generate_text(model, tokenizer, ["a", "bd", "gfe"], config, stops=["c"], state_out=path))
+    (text,) = stream.generate_text(model, tokenizer, [], sampling.Config(length=2, greedy=True), state_in=path)
     assert len(text.split("\n\n")) == 3

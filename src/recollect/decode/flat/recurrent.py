@@ -1,4 +1,4 @@
-"""Recurrent layers for one step. Torch's own cells read a matrix by its rows, which takes a CPU twice as long."""
+"""One step of rnn, lstm and gru. Torch's own cells read matrices row by row, which takes a CPU twice as long."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -6,29 +6,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..layers.gru import Gru
-from ..layers.lstm import Lstm
-from ..layers.recurrent import Recurrent
-from ..layers.rnn import Rnn
-from .flat_matrix import lay, product
+from ...layers.recurrent import Recurrent
+from ...layers.rnn import Rnn
+from .matrix import lay_out, multiply
 
 
 class Level:
-    """One layer of a stack: what its gates see, W x + U h with both biases."""
+    """One layer of a stack: the pre-activations of its gates, W x + b and U h + d."""
 
     def __init__(self, layer: Recurrent[Any], level: int, packing: str | None) -> None:
         W, U, self.b, self.d = layer.weights(level)
-        self.W, self.U = lay(W, self.b, packing), lay(U, self.d, packing)
+        self.W, self.U = lay_out(W, self.b, packing), lay_out(U, self.d, packing)
 
     def from_x(self, x: Tensor) -> Tensor:
-        return product(x, self.W, self.b)
+        return multiply(x, self.W, self.b)
 
     def from_h(self, h: Tensor) -> Tensor:
-        return product(h, self.U, self.d)
+        return multiply(h, self.U, self.d)
 
 
-class Cells(ABC):
+class RecurrentStack(ABC):
     """A recurrent layer, any number of levels deep."""
+
+    @staticmethod
+    def supports(layer: Any) -> bool:
+        """On a CPU alone: a GPU has kernels for whole stacks."""
+        return not layer.like().is_cuda
 
     def __init__(self, layer: Recurrent[Any], packing: str | None) -> None:
         self.levels = [Level(layer, level, packing) for level in layer.levels]
@@ -37,7 +40,7 @@ class Cells(ABC):
     def start(self, own: Any, clock: Any) -> None:
         self.h = list(own.h.unbind(1))
 
-    def __call__(self, x: Tensor, clock: Any, way: Any) -> Tensor:
+    def __call__(self, x: Tensor, clock: Any, ops: Any) -> Tensor:
         for i, level in enumerate(self.levels):
             x = self.h[i] = self.advance(i, level, x)
         return x
@@ -50,7 +53,7 @@ class Cells(ABC):
         """The next h of one level."""
 
 
-class RnnCells(Cells):
+class RnnStack(RecurrentStack):
     def __init__(self, layer: Rnn, packing: str | None) -> None:
         super().__init__(layer, packing)
         self.activation = layer.activation
@@ -59,7 +62,12 @@ class RnnCells(Cells):
         return self.activation(level.from_x(x).add_(level.from_h(self.h[i])))
 
 
-class GruCells(Cells):
+class GruStack(RecurrentStack):
+    @staticmethod
+    def supports(layer: Any) -> bool:
+        """Not with a reset gate before the product."""
+        return RecurrentStack.supports(layer) and layer.config.reset == "after"
+
     def advance(self, i: int, level: Level, x: Tensor) -> Tensor:
         h, width = self.h[i], self.width
         from_x, from_h = level.from_x(x), level.from_h(h)
@@ -68,7 +76,7 @@ class GruCells(Cells):
         return torch.lerp(new, h, gates[:, width:])
 
 
-class LstmCells(Cells):
+class LstmStack(RecurrentStack):
     def start(self, own: Any, clock: Any) -> None:
         super().start(own, clock)
         self.c = list(own.c.unbind(1))
@@ -83,14 +91,3 @@ class LstmCells(Cells):
 
     def finish(self, own: Any, clock: Any) -> Any:
         return super().finish(own, clock)._replace(c=torch.stack(self.c, dim=1))
-
-
-def cells(layer: Recurrent[Any], packing: str | None) -> Cells | None:
-    """The cells of a layer; None of a gru whose reset gate acts before the product."""
-    if isinstance(layer, Lstm):
-        return LstmCells(layer, packing)
-    if isinstance(layer, Gru) and layer.config.reset == "after":
-        return GruCells(layer, packing)
-    if isinstance(layer, Rnn):
-        return RnnCells(layer, packing)
-    return None

@@ -1,6 +1,6 @@
-"""A block of test-time training for one step: one product in, the layer's own dual form, one product out.
+"""One step of a residual block of test-time training: one product, the layer's own dual form, one product.
 
-On a GPU the form in between is one kernel where the inner model is small enough (`kernels.ttt.step`).
+On a GPU the dual form is one kernel where the inner model is small enough (`kernels.ttt.step`).
 """
 
 from typing import Any
@@ -8,14 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import kernels
-from ..layers import norm, ttt
-from .flat_block import PLAIN, Clock, Normed, Ways, ways
-from .flat_matrix import lay
+from ... import kernels
+from ...layers import norm, ttt
+from .blocks import PLAIN, Clock, NormLinear, Operations, select_operations
+from .matrix import lay_out
 
 
-class Trains:
+class TttBlock:
     """x + ttt(norm(x))."""
+
+    @staticmethod
+    def supports(layer: ttt.Ttt) -> bool:
+        return True
 
     def __init__(self, own: norm.Norm, layer: ttt.Ttt, packing: str | None) -> None:
         config = layer.config
@@ -23,30 +27,30 @@ class Trains:
         if config.learn_rate:
             read.append(layer.rate.weight)
             bias = torch.cat([layer.rate.bias.new_zeros(3 * layer.dim), layer.rate.bias]).detach()
-        self.inward = Normed.of(own, torch.cat(read).detach(), bias, packing)
+        self.inward = NormLinear.of(own, torch.cat(read).detach(), bias, packing)
         out: Any = layer.out_norm if config.out_norm else None
-        matrix = lay(layer.out.weight, None, packing)
-        self.outward = Normed(
+        matrix = lay_out(layer.out.weight, None, packing)
+        self.outward = NormLinear(
             *((out.weight, out.bias, out.eps, "layer") if config.out_norm else (None, None, 0.0, "none")), matrix, None
         )
         self.layer, self.heads, self.size = layer, config.heads, config.size
         self.places, self.rate = config.mini_batch or 1, config.rate / config.size
         self.factors = layer.factors(layer.out.weight.device).detach()
-        self.kernel = kernel_of(layer)
+        self.kernel = find_kernel(layer)
 
     def start(self, own: ttt.State, clock: Clock) -> None:
         self.own = own
 
-    def __call__(self, x: Tensor, clock: Clock, way: Ways) -> Tensor:
-        seen = self.inward(way, x)
-        if self.kernel is None or way is PLAIN:
+    def __call__(self, x: Tensor, clock: Clock, ops: Operations) -> Tensor:
+        seen = self.inward(ops, x)
+        if self.kernel is None or ops is PLAIN:
             y = self.dual(seen).to(x.dtype)
         else:
             y, self.own = self.kernel(seen, self.own, in_place=True)
-        return self.outward(way, y).add_(x)
+        return self.outward(ops, y).add_(x)
 
     def dual(self, seen: Tensor) -> Tensor:
-        """B H·d, and the state moves on."""
+        """The layer's output B H·d; the state is updated."""
         layer, own = self.layer, self.own
         dtype = own.model.weights[0].dtype
         width, place = self.heads * self.size, own.clock % self.places
@@ -63,11 +67,11 @@ class Trains:
         return self.own
 
 
-def kernel_of(layer: ttt.Ttt) -> Any:
-    """What makes the layer's step in one kernel; None where there is none for it."""
+def find_kernel(layer: ttt.Ttt) -> Any:
+    """The kernel of the layer's step; None where there is none for it."""
     weight = layer.out.weight
-    if ways(weight) is PLAIN or not kernels.can_launch(weight):
+    if select_operations(weight) is PLAIN or not kernels.can_launch(weight):
         return None
-    from ..kernels.ttt import step
+    from ...kernels.ttt import step
 
     return step.Step(layer) if step.takes(layer) else None

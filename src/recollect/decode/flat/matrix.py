@@ -1,20 +1,25 @@
-"""Matrices for one step: each laid out as the product with a few rows reads it fastest, and rounded where asked for."""
+"""Weight matrices for products with a few rows: laid out for the fastest read, and rounded where asked for."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from ..core.contract import ContractError
+from ...core.contract import ContractError
 
-PACKINGS = ("float16", "int8")  # of weights alone, on a CPU
-COLUMNS = 64  # torch's product with 8 bits reads so many at once, whether they are there or not
+PACKINGS = ("float16", "int8")  # rounded weights, on a CPU
+COLUMNS = 64  # torch's 8-bit product reads blocks of so many columns
 
 
-class Halved:
-    """A matrix (N D) with its bias, held in 16 bits. Products and sums are float32: only the weights are rounded."""
+def list_packings() -> tuple[str, ...]:
+    """The precisions to which this processor can round weights."""
+    return PACKINGS if "fbgemm" in torch.backends.quantized.supported_engines else ()
+
+
+class Float16Matrix:
+    """A matrix (N D) with its bias, stored in float16. Products and sums are float32."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        if "fbgemm" not in torch.backends.quantized.supported_engines:
+        if not list_packings():
             raise ContractError("precision: expected a processor with fbgemm (x86), found none; use float32")
         held = None if bias is None else bias.detach().float()
         self.held = torch.ops.quantized.linear_prepack_fp16(weight.detach().float().contiguous(), held)
@@ -23,8 +28,8 @@ class Halved:
         return torch.ops.quantized.linear_dynamic_fp16(x, self.held)
 
 
-class Bytes:
-    """A matrix (N D) in 8 bits, each row with a scale of its own; what goes in and comes out is bfloat16."""
+class Int8Matrix:
+    """A matrix (N D) in int8 with a scale for each row; inputs and outputs are bfloat16."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         weight = weight.detach().float()
@@ -41,19 +46,19 @@ class Bytes:
         return y if self.bias is None else y.add_(self.bias)
 
 
-Matrix = Tensor | Halved | Bytes
+Matrix = Tensor | Float16Matrix | Int8Matrix
 
 
-def lay(weight: Tensor, bias: Tensor | None = None, packing: str | None = None) -> Matrix:
-    """The matrix (N D) for `product`. On a CPU one with more rows than columns is read by its columns."""
+def lay_out(weight: Tensor, bias: Tensor | None = None, packing: str | None = None) -> Matrix:
+    """The matrix (N D) for `multiply`. On a CPU one with more rows than columns is stored column by column."""
     if packing is not None:
-        return Halved(weight, bias) if packing == "float16" else Bytes(weight, bias)
+        return Float16Matrix(weight, bias) if packing == "float16" else Int8Matrix(weight, bias)
     weight = weight.detach()
     if weight.is_cuda or weight.shape[0] <= weight.shape[1]:
         return weight.contiguous()
     return weight.t().contiguous().t()
 
 
-def product(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
-    """x: B D → B N; a rounded matrix has its bias inside."""
+def multiply(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
+    """x·Wᵀ + bias: x: B D → B N; a rounded matrix holds its own bias."""
     return linear(x, weight, bias) if isinstance(weight, Tensor) else weight(x)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Memory
-from recollect.decode import choice
+from recollect.decode import sampling
 from recollect.decode.beam import Config, Hypothesis, search
 from recollect.layers import attention, build, build_encoder, cross_attention, gru, lstm
 
@@ -414,7 +414,7 @@ def test_best_is_a_stable_sort(dtype):
     scores[scores == 1] = -math.inf
     values, order = scores.sort(dim=1, descending=True, stable=True)
     for count in (1, 5, 22, 23):
-        found, places = choice.best(scores, count)
+        found, places = sampling.stable_topk(scores, count)
         assert torch.equal(found, values[:, :count])
         assert torch.equal(places, order[:, :count])
 
@@ -631,7 +631,7 @@ def test_the_device_changes_nothing(kind):
 def test_a_choice_among_nan_stays_within_bounds():
     """Nothing equals NaN, so there is no first of equals; any will do that is there."""
     scores = torch.tensor([[math.nan] * 5, [0.0] * 5])
-    found, places = choice.best(scores, 2)
+    found, places = sampling.stable_topk(scores, 2)
     assert places[1].tolist() == [0, 1]
     assert ((places >= 0) & (places < 5)).all()
     assert found[0].isnan().all()

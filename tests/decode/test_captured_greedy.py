@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from recollect.core.contract import ContractError, Memory
-from recollect.decode import beam, greedy
+from recollect.decode import beam, captured, captured_greedy
 from recollect.models import seq2seq
 
 BEGIN, END, PAD, VOCAB = 1, 2, 0, 9
@@ -48,7 +48,7 @@ def search(model, memory, banned=(PAD, BEGIN), extra=6):
 
 def write(model, memory, banned=(PAD, BEGIN), extra=6):
     limits = [length + extra for length in memory.valid.sum(dim=1).tolist()]
-    return greedy.write(model, memory, begin=BEGIN, end=END, banned=banned, limits=limits)
+    return captured_greedy.search(model, memory, begin=BEGIN, end=END, banned=banned, limits=limits)
 
 
 def same(found, expected):
@@ -76,22 +76,22 @@ def test_one_size_of_batch_serves_sources_near_it_and_new_weights_in_old_places(
     first, second = encode(model, [5, 3]), encode(model, [9, 10], seed=1)
     same(write(model, first), search(model, first))
     same(write(model, second), search(model, second))
-    assert len(greedy._kept[model]) == 1
+    assert len(captured._graphs[model]) == 1
     with torch.no_grad():
         model.head.weight.mul_(-1)
     same(write(model, first), search(model, first))
-    assert len(greedy._kept[model]) == 1
+    assert len(captured._graphs[model]) == 1
     model.head.weight = torch.nn.Parameter(-model.head.weight.detach())
     same(write(model, first), search(model, first))
-    assert len(greedy._kept[model]) == 2
+    assert len(captured._graphs[model]) == 2
 
 
 def test_few_writers_are_kept_and_none_keeps_its_model(monkeypatch):
-    monkeypatch.setattr(greedy, "GRAPHS", 2)
+    monkeypatch.setattr(captured, "GRAPHS", 2)
     model = build(model="context")
     for rows in (1, 2, 3, 4):
         write(model, encode(model, [4] * rows))
-    assert len(greedy._kept[model]) == 2
+    assert len(captured._graphs[model]) == 2
     alive = weakref.ref(model)
     del model
     gc.collect()
@@ -100,10 +100,10 @@ def test_few_writers_are_kept_and_none_keeps_its_model(monkeypatch):
 
 @pytest.mark.parametrize(("count", "grain", "expected"), [(1, 1, 1), (8, 1, 8), (9, 1, 10), (100, 1, 112), (5, 16, 16)])
 def test_sizes_are_few(count, grain, expected):
-    assert greedy.size(count, grain) == expected
-    sizes = {greedy.size(n, 1) for n in range(1, 1025)}
+    assert captured.round_up(count, grain) == expected
+    sizes = {captured.round_up(n, 1) for n in range(1, 1025)}
     assert len(sizes) <= 8 + 4 * 7
-    assert all(n <= greedy.size(n, 1) <= 1.25 * n for n in range(1, 1025))
+    assert all(n <= captured.round_up(n, 1) <= 1.25 * n for n in range(1, 1025))
 
 
 def test_what_may_not_be_written_is_not_and_nothing_is_an_empty_text():
@@ -132,7 +132,7 @@ def test_numbers_that_are_none_and_tokens_beyond_the_vocabulary_are_told():
 
 def test_a_grid_of_places_is_left_as_it_is():
     memory = Memory(torch.randn(3, 6, 2), torch.ones(3, 6, dtype=torch.bool))
-    wide = greedy.padded(memory, 5, 16)
+    wide = captured.pad_memory(memory, 5, 16)
     assert wide.values.shape == (5, 16, 2)
     assert wide.valid.sum(dim=1).tolist() == [6] * 5
     assert torch.equal(wide.values[3], wide.values[4])

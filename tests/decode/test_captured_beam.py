@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from decode.test_captured_greedy import BEGIN, END, PAD, VOCAB, build, encode, every_kind
 from recollect.core.contract import ContractError
-from recollect.decode import beam, greedy, lattice
-from unit.test_engine_greedy import BEGIN, END, PAD, VOCAB, build, encode, every_kind
+from recollect.decode import beam, captured, captured_beam
 
 CONFIGS = [
     beam.Config(beam=3, ratio=1.0, extra=6),
@@ -24,7 +24,7 @@ def search(model, memory, config, banned=(PAD, BEGIN)):
 
 def write(model, memory, config, banned=(PAD, BEGIN)):
     limits = [config.limit(length) for length in memory.valid.sum(dim=1).tolist()]
-    return lattice.write(model, memory, begin=BEGIN, end=END, banned=banned, limits=limits, config=config)
+    return captured_beam.search(model, memory, begin=BEGIN, end=END, banned=banned, limits=limits, config=config)
 
 
 def same(found, expected):
@@ -63,7 +63,7 @@ def test_texts_that_end_and_texts_that_are_cut(config):
         same(write(model, memory, config), expected)
         kinds |= {h.finished for texts in expected for h in texts}
     assert kinds == {True, False}
-    assert len(greedy._kept[model]) == 1, "new weights in old places need no new graph"
+    assert len(captured._graphs[model]) == 1, "new weights in old places need no new graph"
 
 
 def test_a_lattice_serves_again_and_nothing_of_the_last_batch_is_left():
@@ -71,7 +71,7 @@ def test_a_lattice_serves_again_and_nothing_of_the_last_batch_is_left():
     batches = [encode(model, lengths, seed=seed) for seed, lengths in enumerate(([9, 8, 9], [1, 2, 1], [7, 9, 5]))]
     for memory in (*batches, *reversed(batches)):
         same(write(model, memory, config), search(model, memory, config))
-    assert len(greedy._kept[model]) == 1
+    assert len(captured._graphs[model]) == 1
 
 
 def test_everything_may_be_forbidden():
@@ -101,18 +101,20 @@ def test_numbers_that_are_none_are_named():
 
 
 def test_what_is_asked_beyond_it_is_left_to_the_search(monkeypatch):
-    monkeypatch.setattr(greedy, "suits", lambda model, memory: True)
-    assert lattice.suits(None, None, beam.Config(beam=3))
-    assert not lattice.suits(None, None, beam.Config(beam=3, coverage=0.1))
-    assert not lattice.suits(None, None, beam.Config(beam=1, temperature=1.0))
+    monkeypatch.setattr(captured, "can_capture", lambda model, memory: True)
+    assert captured_beam.can_search(None, None, beam.Config(beam=3))
+    assert not captured_beam.can_search(None, None, beam.Config(beam=3, coverage=0.1))
+    assert not captured_beam.can_search(None, None, beam.Config(beam=1, temperature=1.0))
 
 
 def test_the_search_takes_it_where_it_suits(monkeypatch):
     model, config, used = build(model="attend"), CONFIGS[1], []
     memory = encode(model, [4, 6])
     expected = search(model, memory, config)
-    monkeypatch.setattr(lattice, "suits", lambda *_: True)
-    monkeypatch.setattr(lattice, "write", lambda *args, own=lattice.write, **how: used.append(1) or own(*args, **how))
+    monkeypatch.setattr(captured_beam, "can_search", lambda *_: True)
+    monkeypatch.setattr(
+        captured_beam, "search", lambda *args, own=captured_beam.search, **how: used.append(1) or own(*args, **how)
+    )
     same(search(model, memory, config), expected)
     assert used
     given = beam.search(model, memory, begin=BEGIN, end=END, config=config, banned=(PAD, BEGIN), alignments=True)
