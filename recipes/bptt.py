@@ -14,11 +14,12 @@ import torch
 
 from recollect.measure import estimators
 from recollect.models import language
-from recollect.tasks.text import task as text
+from recollect.tasks.text import data
+from recollect.tasks.text.settings import Config
+from recollect.tasks.text.task import TextTask
 from recollect.train.folder import commit, machine
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
-from recollect.train.text import DataConfig
 
 
 def main() -> int:
@@ -27,8 +28,8 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batches", type=int, default=400)
     options = parser.parse_args()
-    corpus = DataConfig(data=("tinyshakespeare",)).load()
-    task = text.TextTask(text.Config(context=64, batch=8, eval_tokens=20_000), corpus)
+    corpus = data.load(["tinyshakespeare"])
+    task = TextTask(Config(context=64, batch=8, eval_tokens=20_000), corpus)
     rows = []
     for name in ("rnn", "gru", "lstm"):
         torch.manual_seed(0)

@@ -105,7 +105,7 @@ def rules_for(run: str, wanted: str) -> list[str]:
 
 
 def report(job: str, code: int | Died, out: Path, options: argparse.Namespace, seconds: float) -> None:
-    from recollect.train.jobs import job_of
+    from recollect.train.run import result
 
     log = (out / f"{folder(job, out).name}.log").read_text().strip().split("\n")
     if code:
@@ -116,7 +116,7 @@ def report(job: str, code: int | Died, out: Path, options: argparse.Namespace, s
     try:
         run = str(folder(job, out))
         rules = {"rules": rules_for(run, options.rules)} if job.startswith("text/") else {}
-        row = job_of(run).result(run, split=parse(job)[1], device=device, **rules)
+        row = result(run, split=parse(job)[1], device=device, **rules)
         row["recipe"] = job
     except Exception as error:
         print(f"{seconds:6.0f}s {job} trained, but its row failed: {error!r}", flush=True)

@@ -2,10 +2,10 @@
 
 import math
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 import torch
-from recollect.train.job import Used
 from torch import nn
 from typer.testing import CliRunner
 
@@ -26,6 +26,11 @@ VOCAB = 7
 LETTERS = "abcdefg"
 CHINESE = "床前明月光，疑是地上霜。舉頭望明月，低頭思故鄉。"
 PROMPTS = [[1, 2, 3], [4], [5, 0, 6, 1, 2], [3, 3]]
+
+
+def trained(model, tokenizer):
+    """As much of a loaded run as writing needs."""
+    return SimpleNamespace(model=model, artifacts=tokenizer)
 
 
 def lively(model, **settings):
@@ -295,7 +300,7 @@ class Script(nn.Module):
 
 
 def scripted(tokenizer, text):
-    return Used(None, Script(tokenizer.encode(text).astype("int64"), tokenizer.size), tokenizer, None)
+    return trained(Script(tokenizer.encode(text).astype("int64"), tokenizer.size), tokenizer)
 
 
 def write(used, prompts=("a",), stops=(), state_in=None, state_out=None, **settings):
@@ -370,7 +375,7 @@ def test_writing_ends_with_the_stop_string():
 
 
 def test_rows_stop_each_at_their_own_place():
-    used = Used(None, build("gru"), Chars(LETTERS), None)
+    used = trained(build("gru"), Chars(LETTERS))
     alone = ["".join(write(used, [p], length=25, stops=["c"])) for p in ("a", "bd", "gfe")]
     assert write(used, ["a", "bd", "gfe"], length=25, stops=["c"]) == ["\n\n".join(alone)]
     assert len({len(text) for text in alone}) > 1
@@ -424,7 +429,7 @@ def test_words_are_written_with_spaces_between():
     ids=str,
 )
 def test_a_saved_state_goes_on_exactly_as_one_longer_run(name, how, tmp_path):
-    used = Used(None, build(name), Chars(LETTERS), None)
+    used = trained(build(name), Chars(LETTERS))
     whole = "".join(write(used, ["bca"], length=30, **how))
     path = str(tmp_path / "state")
     first = "".join(write(used, ["bca"], length=11, state_out=path, **how))
@@ -444,7 +449,7 @@ def test_a_character_may_be_half_written_when_the_state_is_saved(tmp_path):
 
 
 def test_a_saved_state_of_several_rows_goes_on(tmp_path):
-    used = Used(None, build("transformer"), Chars(LETTERS), None)
+    used = trained(build("transformer"), Chars(LETTERS))
     path = str(tmp_path / "state")
     (whole,) = write(used, ["ab", "g", "cdefg"], length=15)
     (first,) = write(used, ["ab", "g", "cdefg"], length=6, state_out=path)
@@ -454,14 +459,14 @@ def test_a_saved_state_of_several_rows_goes_on(tmp_path):
 
 
 def test_a_state_has_room_for_more_than_was_asked_for_at_first(tmp_path):
-    used = Used(None, build("transformer"), Chars(LETTERS), None)
+    used = trained(build("transformer"), Chars(LETTERS))
     path = str(tmp_path / "state")
     write(used, ["ab"], length=1, state_out=path)
     assert len("".join(write(used, [], length=200, state_in=path))) == 200
 
 
 def test_a_prompt_and_a_state_together_are_refused(tmp_path):
-    used = Used(None, build("rnn"), Chars(LETTERS), None)
+    used = trained(build("rnn"), Chars(LETTERS))
     path = str(tmp_path / "state")
     write(used, ["ab"], length=1, state_out=path)
     with pytest.raises(ContractError, match="either --prompt or --state-in"):

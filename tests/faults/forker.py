@@ -68,7 +68,7 @@ def warm():
     import safetensors.torch  # noqa: F401
     import torch
 
-    import recollect.train.text  # noqa: F401
+    import recollect.tasks.text.task  # noqa: F401
 
     torch.set_num_threads(1)
     parameter = torch.nn.Parameter(torch.zeros(1))

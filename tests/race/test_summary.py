@@ -6,10 +6,10 @@ import pytest
 
 from recollect.core.metric import Metric
 from recollect.race import rates
-from recollect.race.heats import HEATS
+from recollect.race.heats import heats
 from recollect.race.notes import _note_baselines, write_notes
 from recollect.race.summary import Name, Standing, Summary, load, mark_unfair, measure_gain, summarize
-from recollect.race.terms import Terms, chosen
+from recollect.race.terms import Terms, with_models
 from web import made
 
 
@@ -68,19 +68,19 @@ def test_equals_share_a_rank():
 
 
 def test_small_errors_are_not_rounded_to_nothing():
-    mse = HEATS["adding"].metric
+    mse = heats()["adding"].metric
     assert [mse.write_cell(value) for value in (0.0, 5.3e-5, 0.167)] == ["0.000", "5.30e-05", "0.167"]
 
 
 def test_guesses_are_told_by_the_measure_of_the_heat():
     rows = rows_of("rnn", 0.15, chance=0.078, baselines={"always 1": 1 / 6})
-    notes = " ".join(write_notes(HEATS["adding"], rows))
+    notes = " ".join(write_notes(heats()["adding"], rows))
     assert "squared error: always 1 0.167" in notes
     assert "chance" not in notes
 
 
 def test_it_says_where_counting_stands():
-    heat = replace(HEATS["recall"], metric=Metric(name="nats", label="nats"))
+    heat = replace(heats()["recall"], metric=Metric(name="nats", label="nats"))
     counted = rows_of("ngram", 2.2, entries=5)
     (note, *_) = write_notes(heat, counted + rows_of("rnn", 2.0) + rows_of("gru", 2.5))
     assert note == "ngram, which only counts, read 2.0 k tokens and is ahead of gru at this small budget."
@@ -88,16 +88,16 @@ def test_it_says_where_counting_stands():
 
 
 def test_only_committed_rates_are_called_so():
-    heat = HEATS["recall"]
-    climber = heat.climbers()[0]
-    rate = rates.rate_of(heat, climber)
-    told = [write_notes(heat, rows_of(climber.label, 0.5, settings={"train": {"lr": lr}})) for lr in (rate, 2 * rate)]
+    heat = heats()["recall"]
+    entrant = heat.entrants()[0]
+    rate = rates.rate_of(heat, entrant)
+    told = [write_notes(heat, rows_of(entrant.label, 0.5, settings={"train": {"lr": lr}})) for lr in (rate, 2 * rate)]
     assert [any("are committed" in note for note in notes) for notes in told] == [True, False]
 
 
 def test_a_search_for_some_is_not_called_one_for_all():
-    heat = chosen(HEATS["recall"], ["rnn", "ar"])
-    kept = rows_of("rnn", 0.5, settings={"train": {"lr": rates.rate_of(heat, heat.climbers()[0])}})
+    heat = with_models(heats()["recall"], ["rnn", "ar"])
+    kept = rows_of("rnn", 0.5, settings={"train": {"lr": rates.rate_of(heat, heat.entrants()[0])}})
     found = rows_of("ar", 0.4, search={"seconds": 3.0})
     both = [note for note in write_notes(heat, kept + found) if note.startswith("Learning rates")]
     assert both[0] == "Learning rates of ar by a search; it took 3 s of training beside."
@@ -136,9 +136,9 @@ def test_unfair_rows_are_marked_by_name():
 
 
 def test_what_validation_watches_is_told_as_what_it_is(tmp_path):
-    heat = Terms(search=0).of(HEATS["labels"])
+    heat = Terms(search=0).of(heats()["labels"])
     assert heat.validation.label == "share right"
-    assert Terms(search=0, settings={"choose": "nats"}).of(HEATS["labels"]).validation.label == "nats per row"
+    assert Terms(search=0, settings={"choose": "nats"}).of(heats()["labels"]).validation.label == "nats per row"
     row = {"baselines": {"majority": 0.25}, "data": "x"}
     assert _note_baselines(heat, row) == ["Without a network, share right: majority 0.750."]
 

@@ -114,16 +114,14 @@ def test_every_row_says_where_it_comes_from():
 
 
 def test_every_recipe_reads():
-    from recollect.train.jobs import JOBS
-
-    from recollect.core.settings import read_recipe
+    from recollect import tasks
+    from recollect.train import run as runs
+    from recollect.train.recipe import read_recipe
 
     found = list((ROOT / "recipes").glob("*/*.json"))
     assert len(found) > 10
     for path in found:
         recipe = read_recipe(str(path))
         assert recipe.about
-        given = {"data": recipe.data, "tokenizer": recipe.tokenizer, "pair": recipe.pair}
-        JOBS[path.parent.name].configure(
-            recipe.settings, model=recipe.model, **{name: value for name, value in given.items() if value}
-        )
+        assert recipe.task == path.parent.name
+        runs.configure(tasks.find(recipe.task), recipe.settings, model=recipe.model, **recipe.data_settings())

@@ -5,7 +5,6 @@ import os
 import signal
 
 import pytest
-from recollect.train.jobs import named
 from typer.testing import CliRunner
 
 import tiny
@@ -283,7 +282,7 @@ def test_where_there_is_nothing_near_that_is_said(tmp_path):
     out = tmp_path / "ratings"
     size = ["--set", "users=30", "--set", "items=1", "--set", "ratings=30", "--steps", 2, "--batch", 8]
     assert invoke("train", "ratings", *size, "--out", out).exit_code == 0
-    item = named("ratings").load(str(out)).kept.items[0]
+    item = runs.load(out).artifacts.items[0]
     assert invoke("inspect", out, "nearest", "--item", item).stdout == (
         f"nothing is near {item!r}, since there is no other item\n"
     )

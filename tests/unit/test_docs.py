@@ -23,10 +23,11 @@ from typer.testing import CliRunner
 
 from recollect import claims
 from recollect.cli import app
+from recollect.core.task import RunConfig
 from recollect.layers import LAYERS, LINEAGE, card, lineage, tcn
 from recollect.models import language, ngram, seq2seq
+from recollect.train import run as runs
 from recollect.train import text as text_job
-from recollect.train.job import Job, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -203,11 +204,11 @@ def settle(monkeypatch):
     """A function that takes the words of a command as far as they can be taken without doing it; the run of a train."""
 
     def begin(*given: Any, **_: Any) -> None:
-        raise AcceptedError(*(part for part in given if isinstance(part, Run)))
+        raise AcceptedError(*(part for part in given if isinstance(part, RunConfig)))
 
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(Job, "train", begin)
-    monkeypatch.setattr(Job, "resume", begin)
+    monkeypatch.setattr(runs, "train", begin)
+    monkeypatch.setattr(runs, "resume", begin)
     monkeypatch.setattr(text_job, "mix", begin)
 
     def settle(words: list[str]) -> Any:
@@ -294,7 +295,7 @@ def inside(config: Any) -> Iterator[Any]:
                 yield from inside(part)
 
 
-def layers_of(run: Run) -> Any:
+def layers_of(run: RunConfig) -> Any:
     """The layers of a language model or of a translator's decoder."""
     settings = dict(run.model)
     if (model := settings.pop("name")) in language.KINDS and isinstance(run.data, text_job.DataConfig):

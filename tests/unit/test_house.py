@@ -97,17 +97,16 @@ def test_the_lineage_table_is_printed_whole():
 
 
 def test_a_setting_has_one_home():
-    """Else --set could not say which is meant. Those of the data that also size a model are the job's to hand on."""
+    """Else --set could not say which is meant. Those of the data that also size a model are the task's to hand on."""
     from dataclasses import fields
 
-    from recollect.train.jobs import JOBS
-
+    from recollect import tasks
     from recollect.train.settings import Settings
 
     handed_on = {"vocab", "lookback", "horizon", "tokens", "users", "items", "features", "pixels"}
-    for job in JOBS.values():
-        for model in job.models:
-            homes = [Settings, job.task_config, job.data_config, job.homes(model)["model"]]
+    for task in tasks.every():
+        for model in task.models:
+            homes = [Settings, task.task_config, task.data_config, task.model_settings(model)["model"]]
             names = [field.name for home in homes for field in fields(home)]
             twice = {name for name in names if names.count(name) > 1} - handed_on
-            assert not twice, f"{job.name} {model}: {twice}"
+            assert not twice, f"{task.name} {model}: {twice}"

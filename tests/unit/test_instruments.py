@@ -13,14 +13,15 @@ from recollect import layers
 from recollect.core import state as states
 from recollect.core.chart import Chart, Line
 from recollect.core.contract import Cell, ContractError, Cost
+from recollect.core.inspection import Probe
 from recollect.data.files import Unreachable
-from recollect.measure import attention, cost, gradients, horizon, influence, instruments, reading
+from recollect.measure import attention, cost, gradient_flow, horizon, influence, instruments, reading
 from recollect.measure import state as state_of
-from recollect.measure.entry import counted, traced, without
 from recollect.measure.flops import Counter
-from recollect.measure.subject import Subject, Whole
+from recollect.measure.inputs import counted, traced, without
 from recollect.models import classifier, language, ngram
 from recollect.tasks.series import model as forecaster
+from recollect.tasks.series.probe import Whole
 from recollect.tasks.text import data as corpus
 from recollect.tasks.text import mixture
 
@@ -77,7 +78,7 @@ def counting(order=3):
 def subject(model, rows=2, steps=10, seed=0):
     x = torch.randint(VOCAB, (rows, steps + 1), generator=torch.Generator().manual_seed(seed))
     names = [str(int(token)) for token in x[0]]
-    return Subject(
+    return Probe(
         model=model,
         x=x[:, :-1],
         y=x[:, 1:],
@@ -130,7 +131,7 @@ def test_zeros_take_the_place_of_a_vector():
 def test_the_flow_of_a_linear_rnn_is_a_matrix_power():
     """∂h_T/∂x_{T−k} = Uᵏ W."""
     layer = LinearRnn()
-    found = gradients.flow(layer, torch.randn(2, 9, 3, dtype=torch.float64))
+    found = gradient_flow.flow(layer, torch.randn(2, 9, 3, dtype=torch.float64))
     with torch.no_grad():
         expected = torch.stack([(torch.linalg.matrix_power(layer.U, k) @ layer.W).norm() for k in range(9)])
     assert torch.allclose(found, expected.expand(2, -1), rtol=1e-12)
@@ -139,12 +140,12 @@ def test_the_flow_of_a_linear_rnn_is_a_matrix_power():
 def test_one_step_of_a_linear_rnn_has_the_jacobian_and_the_spectrum_of_its_matrix():
     layer = LinearRnn()
     state = Hidden(torch.randn(1, 4, dtype=torch.float64))
-    found = gradients.jacobian(layer, torch.randn(1, 1, 3, dtype=torch.float64), state)
+    found = gradient_flow.jacobian(layer, torch.randn(1, 1, 3, dtype=torch.float64), state)
     assert torch.allclose(found, layer.U)
     given = subject(None)
     x = torch.randn(1, 6, 3, dtype=torch.float64)
-    own = Subject(**vars(given) | {"model": layer, "stepper": layer, "x": x, "steps": x, "chances": False})
-    spectrum = gradients.spectrum(own)
+    own = Probe(**vars(given) | {"model": layer, "stepper": layer, "x": x, "steps": x, "chances": False})
+    spectrum = gradient_flow.spectrum(own)
     assert spectrum.radius == pytest.approx([0.9] * len(spectrum.steps))
     assert spectrum.singular[0] == pytest.approx(torch.linalg.svdvals(layer.U.detach()).tolist())
 
@@ -152,7 +153,7 @@ def test_one_step_of_a_linear_rnn_has_the_jacobian_and_the_spectrum_of_its_matri
 @pytest.mark.parametrize(("radius", "verdict"), [(0.5, "vanishing"), (1.6, "exploding"), (1.0, "carried")])
 def test_vanishing_and_exploding_are_named_and_the_factor_is_the_spectral_radius(radius, verdict):
     layer = LinearRnn(radius=radius)
-    found = gradients.summarise(gradients.flow(layer, torch.randn(1, 60, 3, dtype=torch.float64)))
+    found = gradient_flow.summarise(gradient_flow.flow(layer, torch.randn(1, 60, 3, dtype=torch.float64)))
     assert found.verdict == verdict
     assert found.words.startswith(verdict)
     assert found.factor == pytest.approx(radius, rel=0.02)
@@ -162,7 +163,7 @@ def test_vanishing_and_exploding_are_named_and_the_factor_is_the_spectral_radius
 def test_the_flow_is_how_far_a_small_change_of_each_vector_goes(kind):
     """Finite differences in every direction, in float64."""
     model, x, step = build(kind), torch.randint(VOCAB, (1, 6)), 1e-5
-    found = gradients.flow(model, x)[0].flip(0)
+    found = gradient_flow.flow(model, x)[0].flip(0)
     with torch.no_grad():
         vectors = model.embedding(x)
 
@@ -181,10 +182,10 @@ def test_the_flow_is_how_far_a_small_change_of_each_vector_goes(kind):
 
 def test_random_directions_estimate_what_all_of_them_give(monkeypatch):
     model, x = build("gru"), torch.randint(VOCAB, (2, 6))
-    exact = gradients.flow(model, x)
-    monkeypatch.setattr(gradients, "EXACT", 0)
-    monkeypatch.setattr(gradients, "PROBES", 400)
-    assert torch.allclose(gradients.flow(model, x), exact, rtol=0.15)
+    exact = gradient_flow.flow(model, x)
+    monkeypatch.setattr(gradient_flow, "EXACT", 0)
+    monkeypatch.setattr(gradient_flow, "PROBES", 400)
+    assert torch.allclose(gradient_flow.flow(model, x), exact, rtol=0.15)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_random_directions_estimate_what_all_of_them_give(monkeypatch):
     ],
 )
 def test_no_gradient_comes_from_beyond_a_receptive_field(kind, settings, reach):
-    found = gradients.summarise(gradients.flow(build(kind, **settings), torch.randint(VOCAB, (8, 12))))
+    found = gradient_flow.summarise(gradient_flow.flow(build(kind, **settings), torch.randint(VOCAB, (8, 12))))
     assert found.reach == reach
     assert found.verdict == "cut off"
     assert not any(found.mean[reach + 1 :])
@@ -213,9 +214,9 @@ def test_the_jacobian_of_a_state_is_that_of_finite_differences(kind):
         _, state = model(x[:, :-1])
     if kind == "transformer":
         with pytest.raises(ContractError, match="fixed size"):
-            gradients.jacobian(model, x[:, -1:], state)
+            gradient_flow.jacobian(model, x[:, -1:], state)
         return
-    found = gradients.jacobian(model, x[:, -1:], state)
+    found = gradient_flow.jacobian(model, x[:, -1:], state)
     floats = [i for i, tensor in enumerate(states.leaves(state)) if tensor.is_floating_point()]
 
     def after(place, entry, by):
@@ -237,7 +238,7 @@ def test_the_jacobian_of_a_state_is_that_of_finite_differences(kind):
 def test_a_state_too_large_is_told():
     model = build("lstm", width=600)
     with pytest.raises(ContractError, match="1 to 2,048 numbers, found 2,4"):
-        gradients.jacobian(model, torch.zeros(1, 1, dtype=torch.int64), model.initial_state(1))
+        gradient_flow.jacobian(model, torch.zeros(1, 1, dtype=torch.int64), model.initial_state(1))
 
 
 # ------------------------------------------------------------------------------------------------ influence
@@ -269,7 +270,7 @@ def test_ablation_is_what_replacing_each_token_by_hand_does(kind):
     """With two kinds of tokens there is only one other to draw."""
     model = counting() if kind == "ngram" else build(kind)
     x = torch.tensor([[1, 4, 4, 1, 4, 1, 1]])
-    given = Subject(**vars(subject(model, rows=1, steps=6)) | {"x": x[:, :-1], "y": x[:, 1:]})
+    given = Probe(**vars(subject(model, rows=1, steps=6)) | {"x": x[:, :-1], "y": x[:, 1:]})
     found = influence.by_ablation(given, draws=3)
     with torch.no_grad():
         before = model(x[:, :-1])[0].log_softmax(dim=-1)[0]
@@ -301,7 +302,7 @@ def test_influence_on_numbers_is_a_length():
 
     x = torch.randn(2, 4, 1, dtype=torch.float64)
     names = ["a", "b", "c", "d"]
-    given = Subject(
+    given = Probe(
         model=Whole(Twice()),
         x=x,
         y=x[:, :2],
@@ -314,7 +315,7 @@ def test_influence_on_numbers_is_a_length():
     assert influence.by_gradient(given).tolist() == [[0, 0, 0, 2], [0, 0, 0, 2]]
     found = influence.by_ablation(given, by="zero")
     assert torch.allclose(found, torch.tensor([0, 0, 0, 2 * abs(float(x[0, -1, 0]))]).expand(2, -1).float())
-    assert horizon.by_gradient(gradients.flow_of(given)).reach == 1
+    assert horizon.by_gradient(gradient_flow.flow_of(given)).reach == 1
     assert horizon.by_ablation(given).reach == 1, "what lies before is not missed"
 
 
@@ -363,7 +364,7 @@ def test_a_model_without_attention_has_no_weights_and_a_layer_that_is_not_there_
 @pytest.mark.parametrize("tau", [1, 2, 4])
 def test_the_horizon_of_a_window_is_at_most_the_window(tau):
     given = subject(build("ar", layers=1, layer={"tau": tau}), rows=40, steps=12)
-    assert horizon.by_gradient(gradients.flow_of(given)).reach <= tau
+    assert horizon.by_gradient(gradient_flow.flow_of(given)).reach <= tau
     found = horizon.by_ablation(given)
     assert found.lengths == [1, 2, 4, 8, 12]
     assert found.reach <= tau
@@ -383,7 +384,7 @@ def test_the_horizon_of_an_ngram_model_is_its_order_less_one():
             tokens.append(int(table[tokens[-2], tokens[-1]]))
     model = ngram.Config(order=3, vocab=VOCAB).build().train_on(torch.tensor(tokens).numpy()).eval()
     rows = torch.tensor(tokens[: 12 * 200]).view(200, 12)[:, :9]
-    given = Subject(**vars(subject(model, steps=8)) | {"x": rows[:, :-1], "y": rows[:, 1:]})
+    given = Probe(**vars(subject(model, steps=8)) | {"x": rows[:, :-1], "y": rows[:, 1:]})
     found = horizon.by_ablation(given)
     assert found.reach == 2
     assert found.curve[0] > 1.5 * found.curve[1]
@@ -464,7 +465,7 @@ def test_a_change_in_a_linear_rnn_fades_by_its_matrix():
     layer = LinearRnn()
     x = torch.randn(1, 8, 3, dtype=torch.float64)
     base = vars(subject(layer, rows=1, steps=8))
-    given = Subject(**base | {"x": x, "steps": x, "chances": False})
+    given = Probe(**base | {"x": x, "steps": x, "chances": False})
     found = state_of.effect(given, at=2)["states"]["h"]
     track = state_of.follow(given).tensors["h"]
     ones = torch.ones(3, dtype=torch.float64)
@@ -480,7 +481,7 @@ def test_steps_outside_the_text_and_words_that_are_several_tokens_are_told():
     with pytest.raises(ContractError, match="reads words"):
         given.token("a")
     with pytest.raises(ContractError, match="one token, found 2 in 'ab'"):
-        Subject(**vars(given) | {"encode": lambda text: [0] * len(text)}).token("ab")
+        Probe(**vars(given) | {"encode": lambda text: [0] * len(text)}).token("ab")
 
 
 # ------------------------------------------------------------------------------------------------ cost
@@ -573,14 +574,14 @@ def test_a_classifier_is_looked_at_as_any_other_model(pool):
     torch.manual_seed(0)
     config = classifier.Config(model="gru", inputs=VOCAB, outputs=3, width=8, layers=1, pool=pool)
     model = config.build().double().eval()
-    given = Subject(**vars(subject(model)) | {"y": torch.ones(2, 10, dtype=torch.int64)})
+    given = Probe(**vars(subject(model)) | {"y": torch.ones(2, 10, dtype=torch.int64)})
     found = influence.by_gradient(given)
     assert not found.triu(1).any()
     assert found.diagonal().all()
     with torch.no_grad():
         expected = -model(given.x)[0][:, -1].log_softmax(dim=-1)[:, 1].mean()
     assert horizon.by_ablation(given).curve[-1] == pytest.approx(float(expected))
-    assert gradients.spectrum(given).size == 8 + (0 if pool == "last" else 9)
+    assert gradient_flow.spectrum(given).size == 8 + (0 if pool == "last" else 9)
 
 
 def test_every_layer_of_the_registry_can_be_asked_for_its_flow():
@@ -589,7 +590,7 @@ def test_every_layer_of_the_registry_can_be_asked_for_its_flow():
         torch.manual_seed(0)
         layer = copy.deepcopy(config.build()).double().eval()
         example = config.example(2, 7)
-        found = gradients.flow(layer, example.x, example.memory)
+        found = gradient_flow.flow(layer, example.x, example.memory)
         assert found.shape == (2, 7)
         assert float(found[:, 0].min()) > 0, name
 

@@ -10,14 +10,12 @@ import pytest
 import torch
 
 import tiny
-from recollect import cli
+from recollect import cli, tasks
 from recollect.core.chart import Chart, Map
-from recollect.measure import training
-from recollect.measure.instruments import INSTRUMENTS, Options, gradients, inspect
-from recollect.measure.subjects import open_run
+from recollect.measure import gradients
+from recollect.measure.instruments import inspect
 from recollect.report.drawing import chart as drawing
-from recollect.train import jobs
-from recollect.train.text import mix
+from recollect.train import run as training
 
 STEPS = {"steps": 6, "warmup": 2, "save_every": 3, "eval_every": 3, "log_every": 1}
 SMALL = {
@@ -67,7 +65,7 @@ def refused(task, model, what):
 def train(task, model, folder):
     """A run of a few steps."""
     out = folder / f"{task}-{model}"
-    job = jobs.named(task)
+    kind = tasks.find(task)
     settings = STEPS | SMALL[task]
     sources = {}
     if task == "text":
@@ -79,7 +77,7 @@ def train(task, model, folder):
         sources = {"data": [str(folder / "table.tsv")]}
     if model == "mixture":
         parts = [train(task, part, folder) for part in ("ngram", "gru")]
-        mix(str(parts[0]), str(parts[1]), str(out))
+        training.combine(kind, model, [str(part) for part in parts], str(out))
         return out
     if model in ("ngram", "bag"):
         settings = {name: value for name, value in settings.items() if name not in ("width", "layers")}
@@ -88,8 +86,8 @@ def train(task, model, folder):
     if model in tiny.HEADED and task != "ratings":
         settings = settings | {"heads": 2}
     if not out.exists():
-        run = job.configure({name: str(value) for name, value in settings.items()}, model=model, **sources)
-        job.train(run, str(out))
+        texts = {name: str(value) for name, value in settings.items()}
+        training.train(kind, training.configure(kind, texts, model=model, **sources), str(out))
     return out
 
 
@@ -111,7 +109,7 @@ def look(path, what):
     more = {"cost": {"lengths": "4,8,16", "tries": 1}, "gradients": {"rows": 3}, "horizon": {"rows": 20}}
     given = more.get(what, {})
     if what == "nearest" and "ratings" in str(path):
-        given = {"item": open_run(path).used.kept.items[0]}
+        given = {"item": training.load(path).artifacts.items[0]}
     return inspect(path, what, **given)
 
 
@@ -121,7 +119,7 @@ def look(path, what):
     [
         (task, model, what)
         for task, model in RUNS
-        for what in INSTRUMENTS
+        for what in instruments()
         if what in EVERYWHERE or task == ELSEWHERE[what] or model == "lstm"
     ],
 )
@@ -166,25 +164,26 @@ def test_what_is_looked_at_stays_as_it_was(runs, task, model):
     """No instrument writes into a run folder, nor leaves the weights of another stage behind."""
     path = runs(task, model)
     before = {file: file.read_bytes() for file in Path(path).rglob("*") if file.is_file()}
-    run = open_run(path)
-    weights = {name: tensor.clone() for name, tensor in run.used.model.state_dict().items()}
+    run = training.load(path)
+    weights = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
     for what in EVERYWHERE:
         look(path, what)
-    gradients(run, Options(rows=2))
+    gradients.inspect(run, gradients.Options(rows=2))
     assert {file: file.read_bytes() for file in Path(path).rglob("*") if file.is_file()} == before
-    assert all(torch.equal(tensor, weights[name]) for name, tensor in run.used.model.state_dict().items())
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in run.model.state_dict().items())
 
 
 @pytest.mark.slow
 def test_the_first_weights_are_those_that_training_began_with(runs, tmp_path):
     """A run of one step whose rate is next to nothing ends where it began."""
-    job = jobs.named("text")
+    kind = tasks.find("text")
     text = tmp_path / "text.txt"
     text.write_text(tiny.prose(400), encoding="utf-8")
     settings = STEPS | SMALL["text"] | {"steps": 1, "lr": 1e-12, "weight_decay": 0}
-    run = job.configure({name: str(value) for name, value in settings.items()}, model="lstm", data=[str(text)])
-    job.train(run, str(tmp_path / "run"))
-    found = training.stages(open_run(tmp_path / "run"))
+    texts = {name: str(value) for name, value in settings.items()}
+    config = training.configure(kind, texts, model="lstm", data=[str(text)])
+    training.train(kind, config, str(tmp_path / "run"))
+    found = gradients.stages(training.load(tmp_path / "run"))
     assert list(found) == ["initial", "trained"]
     for name, tensor in found["trained"].items():
         assert torch.allclose(found["initial"][name], tensor, atol=1e-9), name
@@ -192,17 +191,17 @@ def test_the_first_weights_are_those_that_training_began_with(runs, tmp_path):
 
 @pytest.mark.slow
 def test_clipping_is_shown_as_it_works(runs):
-    run = open_run(runs("text", "rnn"))
+    run = training.load(runs("text", "rnn"))
     for clip in (1e-3, 1e3, None):
-        run.used.run = replace(run.used.run, train=replace(run.used.run.train, clip=clip))
-        found = training.clipping(run, run.used.model)
+        run.config = replace(run.config, train=replace(run.config.train, clip=clip))
+        found = gradients.clipping(run, run.model)
         assert found["after"] == pytest.approx(min(found["before"], clip or math.inf), rel=1e-4)
     assert found["before"] == pytest.approx(norm_by_hand(run))
 
 
 def norm_by_hand(run):
     """The norm of the gradient of the first training batch, from the loss alone."""
-    model, batch = run.used.model, next(run.task.batches("train", run.used.run.train.seed))
+    model, batch = run.model, next(run.task.batches("train", run.config.train.seed))
     loss = run.task.loss(model, batch).value
     found = torch.autograd.grad(loss, [p for p in model.parameters() if p.requires_grad])
     return math.sqrt(sum(float(part.square().sum()) for part in found))

@@ -567,7 +567,7 @@ def test_lines_are_labelled_in_order_whatever_their_batch(table, tmp_path):
 
 
 def test_more_lines_than_a_block_are_labelled(table, tmp_path, monkeypatch):
-    monkeypatch.setattr("recollect.train.labels.BLOCK", 4)
+    monkeypatch.setattr("recollect.tasks.labels.use.BLOCK", 4)
     runs.train(LabelsTask, configure(table, "bag"), str(tmp_path / "run"))
     used = runs.load(tmp_path / "run")
     found = [answer.label for answer in classify(used, ["good", "bad"] * 9, batch=3)]

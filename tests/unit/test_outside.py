@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from recollect.train.jobs import JOBS
 
-from recollect import build, layers
+from recollect import build, layers, tasks
 from recollect.core.contract import Config as BaseConfig
 from recollect.core.contract import ContractError
 from recollect.layers import outside, rnn
 from recollect.models import language
 from recollect.models.body import kind_of
-from recollect.race import look, run
-from recollect.race.heats import HEATS
-from recollect.race.terms import Terms, chosen
+from recollect.race import evidence, run
+from recollect.race.heats import heats
+from recollect.race.terms import Terms, with_models
 from recollect.tasks.series import model as forecaster
+from recollect.train import run as training
 
 FILE = '''"""A layer of one's own.
 
@@ -89,17 +89,17 @@ def test_a_name_that_is_taken_and_what_is_no_config_are_refused(name, config, me
 )
 def test_an_added_layer_is_trained_measured_and_verified_by_its_name(task, settings, tmp_path):
     layers.add("own", Own)
-    job, out = JOBS[task], str(tmp_path / "run")
+    kind, out = tasks.find(task), str(tmp_path / "run")
     texts = settings | {"steps": "2", "batch": "4", "layers": "1", "gain": "3"}
-    job.train(job.configure(texts, model="own"), out, params=2_000)
-    used = job.load(out)
-    assert used.run.model["layer"] == {"gain": 3.0}
+    training.train(kind, training.configure(kind, texts, model="own"), out, params=2_000)
+    used = training.load(out)
+    assert used.config.model["layer"] == {"gain": 3.0}
     assert sum(p.numel() for p in used.model.parameters()) == pytest.approx(2_000, rel=0.1)
-    assert job.measure(out, split="valid")["metric"]["value"] >= 0
-    assert max(job.verify(out).values()) < 1e-10
+    assert training.evaluate(out, split="valid")["metric"]["value"] >= 0
+    assert max(training.verify(out).values()) < 1e-10
     del layers.LAYERS["own"]
     with pytest.raises(ContractError, match=r"\(or a layer that RECOLLECT_LAYERS names\) out of .*found 'own'"):
-        job.load(out)
+        training.load(out)
 
 
 def test_a_layer_of_the_registry_is_the_model_that_its_stack_is():
@@ -125,7 +125,7 @@ def test_a_layer_of_the_registry_is_the_model_that_its_stack_is():
 )
 def test_what_cannot_be_stacked_is_one_line(name, message):
     layers.LAYERS |= {"fixed-width": Fixed, "tcn": Own}
-    for refuse in (kind_of, lambda model: JOBS["text"].configure({}, model=model)):
+    for refuse in (kind_of, lambda model: training.configure(tasks.find("text"), {}, model=model)):
         with pytest.raises(ContractError, match=message) as caught:
             refuse(name)
         assert "\n" not in str(caught.value)
@@ -142,7 +142,7 @@ def test_tasks_without_stacks_take_their_own_models_alone():
     layers.add("own", Own)
     for task in ("translation", "captions", "ratings"):
         with pytest.raises(ContractError, match="expected a model out of .*found 'own'"):
-            JOBS[task].configure({}, model="own")
+            training.configure(tasks.find(task), {}, model="own")
 
 
 def test_an_added_layer_enters_a_race_and_has_its_card(tmp_path, monkeypatch):
@@ -152,12 +152,12 @@ def test_an_added_layer_enters_a_race_and_has_its_card(tmp_path, monkeypatch):
     ((name, config),) = outside.found()
     layers.add(name, config)
     settings = {"length": "8", "load": "2", "vocab": "12", "batch": "4", "eval_rows": "20", "lr": "1e-3"}
-    heat = replace(chosen(HEATS["recall"], ["rnn", "mine"]), params=1_500, steps=4, settings=settings)
+    heat = replace(with_models(heats()["recall"], ["rnn", "mine"]), params=1_500, steps=4, settings=settings)
     rows = run.run([heat], Terms(search=0), tmp_path / "out", title="a race", command="recollect race", jobs=1)
     first, second = sorted(rows, key=lambda row: row["model"])
     assert (first["model"], second["model"]) == ("mine", "rnn")
     assert first["metric"] == second["metric"], "the same weights, the same data"
-    assert look.card_of(look.open_run(str(tmp_path / "out/runs/recall-mine-0")))["update"] == "that of an RNN"
+    assert evidence.layer_card(training.load(tmp_path / "out/runs/recall-mine-0"))["update"] == "that of an RNN"
 
 
 def test_a_layer_that_says_nothing_of_itself_has_an_empty_card(monkeypatch):

@@ -7,21 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recollect.race.ladders import LADDERS
-from recollect.train.jobs import JOBS, job_of
 from typer.testing import CliRunner
 
+from recollect import tasks
 from recollect.cli import app
 from recollect.core.contract import ContractError
+from recollect.core.heat import Heat
 from recollect.core.metric import Metric
 from recollect.core.settings import SettingError
 from recollect.models.size import parameters
 from recollect.race import entry as entries
 from recollect.race import rates, run, search
-from recollect.race.heats import DEFAULT, HEATS
+from recollect.race.heats import default_heats, heats, ladders
 from recollect.race.notes import write_notes
 from recollect.race.summary import SIZE_TOLERANCE, load, summarize
-from recollect.race.terms import Heat, Terms, accepted, batch_of, chosen
+from recollect.race.terms import Terms, accepted, batch_of, task_of, with_models
+from recollect.train import run as training
 from recollect.train.progress import Progress
 from tiny import prose
 
@@ -32,14 +33,14 @@ SMALL = {"length": "8", "load": "2", "vocab": "12", "batch": "4", "eval_rows": "
 def recall(*models, **changes):
     """A heat of a moment."""
     usual = {"models": models or ("rnn", "mlp"), "params": 1_500, "steps": 6, "settings": SMALL}
-    return replace(HEATS["recall"], **usual | changes)
+    return replace(heats()["recall"], **usual | changes)
 
 
 def texts(path, *models, **changes):
     path.write_text(prose(1200))
     settings = {"batch": "4", "context": "12", "eval_tokens": "200", "layers": "1"}
     usual = {"models": models, "params": 3_000, "steps": 6, "settings": settings}
-    return replace(HEATS["text"], **usual | changes, data={"data": (str(path),), "tokenizer": "chars"})
+    return replace(heats()["text"], **usual | changes, data={"data": (str(path),), "tokenizer": "chars"})
 
 
 def raced(heats, out, terms=None, **options):
@@ -90,9 +91,9 @@ def test_another_seed_gives_other_figures(tmp_path):
 def test_a_finished_entry_is_a_run_that_loads_and_keeps_the_laws(tmp_path):
     (row,) = raced([recall("gru")], tmp_path)
     folder = tmp_path / row["run"]
-    job = job_of(folder)
-    assert parameters(job.load(folder).model) == row["params"]
-    assert max(job.verify(str(folder)).values()) < 1e-10
+    assert parameters(training.load(folder).model) == row["params"]
+    found = training.verify(str(folder))
+    assert max(error for law, error in found.items() if not law.startswith("step")) < 1e-10
     assert not (folder / "checkpoints").exists()
 
 
@@ -136,41 +137,43 @@ def test_race_json_says_what_was_asked(tmp_path):
 # ---------------------------------------------------------------------------------------------------- equal terms
 
 
-@pytest.mark.parametrize("name", [*DEFAULT, pytest.param("captions", marks=pytest.mark.slow), "series"])
+@pytest.mark.parametrize(
+    "name", [*(heat.name for heat in default_heats()), pytest.param("captions", marks=pytest.mark.slow), "series"]
+)
 def test_every_model_of_a_built_in_heat_has_the_parameters_of_the_others(name):
-    heat = HEATS[name]
+    heat = heats()[name]
     seen = set()
-    for climber in heat.climbers():
-        if climber.model in heat.job.unsized:
+    for entrant in heat.entrants():
+        if entrant.model in task_of(heat).unsized:
             continue
-        one = entries.Entry(heat=heat, terms=Terms(), climber=climber, seed=0, folder=Path("nowhere"))
+        one = entries.Entry(heat=heat, terms=Terms(), entrant=entrant, seed=0, folder=Path("nowhere"))
         settings = entries.configure(one)
-        data = heat.job.read(settings.data, None)
-        resolved = heat.job.resolve(settings, data, heat.params)
-        count = parameters(heat.job.build(resolved.model, heat.job.keep(data)))
-        assert abs(count / heat.params - 1) < SIZE_TOLERANCE, (climber.label, count)
+        data = task_of(heat).load_data(settings.data, None)
+        resolved = task_of(heat).resolve(settings, data, heat.params)
+        count = parameters(task_of(heat).build_model(resolved.model, task_of(heat).artifacts_of(data), training.load))
+        assert abs(count / heat.params - 1) < SIZE_TOLERANCE, (entrant.label, count)
         seen.add((settings.task.batch, settings.train.steps, data.fingerprint))
     assert len(seen) == 1
 
 
 def test_in_recall_every_memory_stands_in_the_same_block():
-    heat = HEATS["recall"]
-    for climber in heat.climbers():
-        one = entries.Entry(heat=heat, terms=Terms(), climber=climber, seed=0, folder=Path("nowhere"))
+    heat = heats()["recall"]
+    for entrant in heat.entrants():
+        one = entries.Entry(heat=heat, terms=Terms(), entrant=entrant, seed=0, folder=Path("nowhere"))
         model = entries.configure(one).model
-        assert (model["block"], model["taps"]) == ("residual", 2), climber.label
+        assert (model["block"], model["taps"]) == ("residual", 2), entrant.label
 
 
 @pytest.mark.slow
 def test_what_attention_recalls_is_no_luck_of_a_seed(tmp_path):
     """Half of the heat's steps are enough, with seeds that once ended at 34 and 82 % after all of them."""
-    heat = chosen(replace(HEATS["recall"], steps=200), ["transformer"])
+    heat = with_models(replace(heats()["recall"], steps=200), ["transformer"])
     for seed in (1, 3):
-        (climber,) = heat.climbers()
-        lr = rates.rate_of(heat, climber)
-        one = entries.Entry(heat=heat, terms=Terms(), climber=climber, seed=seed, folder=tmp_path / str(seed), lr=lr)
+        (entrant,) = heat.entrants()
+        lr = rates.rate_of(heat, entrant)
+        one = entries.Entry(heat=heat, terms=Terms(), entrant=entrant, seed=seed, folder=tmp_path / str(seed), lr=lr)
         entries.train(one)
-        assert heat.job.result(str(one.folder), split="valid", device="cpu")["accuracy"] > 0.95
+        assert training.result(str(one.folder), split="valid", device="cpu")["accuracy"] > 0.95
 
 
 def test_an_n_gram_counts_as_many_tokens_as_networks_read(tmp_path):
@@ -209,26 +212,26 @@ def test_a_setting_reaches_those_who_have_it():
     with pytest.raises(SettingError, match="did you mean 'mini_batch'"):
         Terms(settings={"mini_bath": "4"}).of(heat)
     with pytest.raises(SettingError, match="--params: expected a heat with one size for all"):
-        Terms(params=100).of(LADDERS["attention"])
+        Terms(params=100).of(ladders()["attention"])
     with pytest.raises(ContractError, match="did you mean 'lstm'"):
-        chosen(heat, ["lstmm"])
+        with_models(heat, ["lstmm"])
 
 
 def test_data_of_the_users_own_are_measured_as_is_usual_there():
-    heat = HEATS["translation"]
+    heat = heats()["translation"]
     assert Terms().of(heat).metric.name == "exact"
     assert Terms(data={"data": ("some",)}).of(heat).metric.name == "bleu"
 
 
 def test_committed_rates_are_for_the_data_they_were_found_on():
-    heat = HEATS["translation"]
-    climber = heat.climbers()[0]
-    assert rates.rate_of(heat, climber) is not None
-    assert rates.rate_of(Terms(data={"data": ("some",)}).of(heat), climber) is None
+    heat = heats()["translation"]
+    entrant = heat.entrants()[0]
+    assert rates.rate_of(heat, entrant) is not None
+    assert rates.rate_of(Terms(data={"data": ("some",)}).of(heat), entrant) is None
 
 
 def test_a_model_that_is_named_twice_runs_once():
-    assert chosen(recall(), ["rnn", "mlp", "rnn"]).models == ("rnn", "mlp")
+    assert with_models(recall(), ["rnn", "mlp", "rnn"]).models == ("rnn", "mlp")
 
 
 def mark(rows, name):
@@ -319,7 +322,7 @@ def test_an_entry_may_fail_in_any_way(tmp_path, monkeypatch, broken):
     real = entries.train
 
     def train(entry):
-        if entry.climber.label == "mlp":
+        if entry.entrant.label == "mlp":
             raise broken
         return real(entry)
 
@@ -337,7 +340,7 @@ def test_a_figure_that_is_no_number_is_a_failure(tmp_path, monkeypatch):
 
 
 def test_data_that_are_not_there_are_told_before_anything_runs(tmp_path):
-    heat = replace(HEATS["text"], models=("rnn",), data={"data": (str(tmp_path / "none.txt"),), "tokenizer": "chars"})
+    heat = replace(heats()["text"], models=("rnn",), data={"data": (str(tmp_path / "none.txt"),), "tokenizer": "chars"})
     with pytest.raises((ValueError, OSError), match=r"none\.txt"):
         raced([heat], tmp_path / "out")
     assert not (tmp_path / "out" / "results.jsonl").exists()
@@ -353,7 +356,7 @@ def test_data_that_are_not_there_are_told_before_anything_runs(tmp_path):
 )
 def test_a_run_without_room_is_marked(error, marked):
     heat = recall("rnn")
-    one = entries.Entry(heat=heat, terms=Terms(), climber=heat.climbers()[0], seed=0, folder=Path("nowhere"))
+    one = entries.Entry(heat=heat, terms=Terms(), entrant=heat.entrants()[0], seed=0, folder=Path("nowhere"))
     assert entries.failed(one, error)["unfair"] == marked
 
 
@@ -361,7 +364,7 @@ def test_a_stopped_race_says_how_to_go_on_and_does(tmp_path, monkeypatch):
     real, calls = entries.train, []
 
     def train(entry):
-        calls.append(entry.climber.label)
+        calls.append(entry.entrant.label)
         if calls == ["mlp", "rnn"]:
             os.kill(os.getpid(), signal.SIGTERM)
         return real(entry)
@@ -405,7 +408,7 @@ def test_a_search_that_was_stopped_goes_on_with_what_it_lacks(tmp_path, monkeypa
     real, calls = entries.train, []
 
     def train(entry):
-        calls.append(entry.climber.label)
+        calls.append(entry.entrant.label)
         if len(calls) == 3:
             os.kill(os.getpid(), signal.SIGTERM)
         return real(entry)
@@ -446,33 +449,33 @@ def test_of_rates_that_reach_the_same_the_one_that_was_there_sooner_is_taken():
     assert search._best([tried(1e-3, 0.0, 0.5), tried(3e-3, 0.1, 0.2)], 1.0)["lr"] == 1e-3
 
 
-@pytest.mark.parametrize("name", DEFAULT)
+@pytest.mark.parametrize("name", [heat.name for heat in default_heats()])
 def test_built_in_heats_have_committed_rates_out_of_what_was_tried(name):
-    heat = HEATS[name]
+    heat = heats()[name]
     own = rates.committed()[name]
-    for climber in heat.climbers():
-        if climber.model not in heat.job.counted:
-            rate = rates.rate_of(heat, climber)
-            values = {float(key): value for key, value in own["tried"][climber.label].items() if value is not None}
-            assert values[rate] == min(values.values()), climber.label
+    for entrant in heat.entrants():
+        if entrant.model not in task_of(heat).counted:
+            rate = rates.rate_of(heat, entrant)
+            values = {float(key): value for key, value in own["tried"][entrant.label].items() if value is not None}
+            assert values[rate] == min(values.values()), entrant.label
     assert rates.how(heat)
 
 
 # ------------------------------------------------------------------------------------------------------- ladders
 
 
-@pytest.mark.parametrize("name", LADDERS)
+@pytest.mark.parametrize("name", ladders())
 def test_each_rung_is_one_change(name):
-    heat = LADDERS[name]
+    heat = ladders()[name]
     for before, rung in zip(heat.rungs, heat.rungs[1:], strict=False):
         assert (before.model != rung.model) + len(rung.settings) == 1, rung.name
-    gathered = heat.climbers()[-1].settings
+    gathered = heat.entrants()[-1].settings
     assert set(gathered) == {key for rung in heat.rungs for key in rung.settings}
 
 
 def test_a_rung_that_sees_the_future_is_judged_by_how_it_writes(tmp_path):
     """Its loss with the whole window in view must not win; for rungs with a mask both figures are one."""
-    ladder = LADDERS["attention"]
+    ladder = ladders()["attention"]
     short = {"steps": 150, "params": None, "step_by_step": True, "metric": ladder.metric, "rungs": ladder.rungs[-2:]}
     heat = texts(tmp_path / "a.txt", **short)
     heat = replace(heat, settings=heat.settings | {"width": "16", "heads": "2", "batch": "16", "lr": "1e-2"})
@@ -490,7 +493,7 @@ def test_a_rung_that_sees_the_future_is_judged_by_how_it_writes(tmp_path):
 
 
 def test_what_nobody_can_get_below_is_no_guess(tmp_path):
-    heat = replace(HEATS["ratings"], models=("dot",), steps=3)
+    heat = replace(heats()["ratings"], models=("dot",), steps=3)
     terms = Terms(search=0, settings=OTHERS["ratings"] | {"noise": "0.25"})
     (row,) = raced([heat], tmp_path, terms)
     assert row["floor"] == 0.25
@@ -501,17 +504,17 @@ def test_what_nobody_can_get_below_is_no_guess(tmp_path):
 # ------------------------------------------------------------------------------------------------------ every task
 
 
-@pytest.mark.parametrize("task", HEATS)
+@pytest.mark.parametrize("task", heats())
 def test_every_task_that_can_be_trained_can_be_raced(task):
-    assert task in JOBS
-    heat = HEATS[task]
-    assert set(heat.models) <= set(heat.job.models)
+    assert task in tasks.names()
+    heat = heats()[task]
+    assert set(heat.models) <= set(task_of(heat).models)
     assert batch_of(heat)
     assert isinstance(heat, Heat)
 
 
 def test_there_is_a_heat_for_every_task():
-    assert set(HEATS) == set(JOBS)
+    assert set(heats()) == set(tasks.names())
 
 
 OTHERS = {
@@ -528,7 +531,7 @@ OTHERS = {
 
 @pytest.mark.slow
 def test_a_picture_does_not_grow_with_its_caption(tmp_path):
-    heat = replace(HEATS["captions"], models=("attend",))
+    heat = replace(heats()["captions"], models=("attend",))
     (row,) = raced([heat], tmp_path, Terms(search=0, budget=2, settings=OTHERS["captions"]))
     assert len({cost["state_bytes"] for cost in row["costs"]}) == 1
     assert {*row["sample"][0]} == {"source", "reference", "output", "right"}
@@ -537,7 +540,7 @@ def test_a_picture_does_not_grow_with_its_caption(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("task", OTHERS)
 def test_a_race_of_any_task_leaves_rows_with_its_metric(tmp_path, task):
-    heat = HEATS[task]
+    heat = heats()[task]
     few = heat.models[-1:] if task != "series" else ("ar", "gru")
     terms = Terms(search=0, budget=3, settings=OTHERS[task])
     rows = raced([replace(heat, models=few)], tmp_path, terms, progress=Progress(quiet=True))
