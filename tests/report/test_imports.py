@@ -8,7 +8,7 @@ import pytest
 import recollect.report
 
 HOME = Path(recollect.report.__file__).parent
-ALLOWED = {"core.files", "core.numbers", "race.metric", "race.summary"}
+ALLOWED = {"core.files", "core.numbers", "core.metric", "race.summary"}
 
 
 def imported(path):

@@ -26,8 +26,8 @@ from recollect.cli import app
 from recollect.core.task import RunConfig
 from recollect.layers import LAYERS, LINEAGE, card, lineage, tcn
 from recollect.models import language, ngram, seq2seq
+from recollect.tasks.text.settings import DataConfig
 from recollect.train import run as runs
-from recollect.train import text as text_job
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -209,12 +209,13 @@ def settle(monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(runs, "train", begin)
     monkeypatch.setattr(runs, "resume", begin)
-    monkeypatch.setattr(text_job, "mix", begin)
+    monkeypatch.setattr(runs, "combine", begin)
 
     def settle(words: list[str]) -> Any:
         if words[0] != "train":
             group: Any = typer.main.get_command(app)
-            group.commands[words[0]].make_context(words[0], list(words[1:]))
+            name, command, rest = group.resolve_command(typer.Context(group), list(words))
+            command.make_context(name, rest)
             return None
         done = CliRunner().invoke(app, words)
         assert isinstance(done.exception, AcceptedError), f"{words}: {done.exception} {done.output}"
@@ -298,7 +299,7 @@ def inside(config: Any) -> Iterator[Any]:
 def layers_of(run: RunConfig) -> Any:
     """The layers of a language model or of a translator's decoder."""
     settings = dict(run.model)
-    if (model := settings.pop("name")) in language.KINDS and isinstance(run.data, text_job.DataConfig):
+    if (model := settings.pop("name")) in language.KINDS and isinstance(run.data, DataConfig):
         return language.Config(vocab=9, model=model, **settings).body()
     return seq2seq.Config(source=9, target=9, model=model, **settings).decoder(memory_dim=8)
 

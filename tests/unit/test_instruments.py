@@ -13,9 +13,9 @@ from recollect import layers
 from recollect.core import state as states
 from recollect.core.chart import Chart, Line
 from recollect.core.contract import Cell, ContractError, Cost
-from recollect.core.inspection import Probe
+from recollect.core.inspection import Probe, Reading, slope
 from recollect.data.files import Unreachable
-from recollect.measure import attention, cost, gradient_flow, horizon, influence, instruments, reading
+from recollect.measure import attention, cost, gradient_flow, horizon, influence, instruments
 from recollect.measure import state as state_of
 from recollect.measure.flops import Counter
 from recollect.measure.inputs import counted, traced, without
@@ -549,7 +549,7 @@ def test_the_counter_sees_a_fused_lstm():
 
 def test_a_reading_is_json_without_numbers_that_json_lacks():
     line = Line(name="a", x=[1, 2], y=[math.inf, 1.0])
-    found = reading.Reading(
+    found = Reading(
         summary=["said"], figures={"a": (math.nan, 2)}, charts=[Chart(title="t", x="x", y="y", lines=[line])]
     ).to_json()
     assert found["a"] == [None, 2]
@@ -557,8 +557,8 @@ def test_a_reading_is_json_without_numbers_that_json_lacks():
 
 
 def test_a_slope_is_that_of_least_squares():
-    assert reading.slope([0, 1, 2], [1, 3, 5]) == pytest.approx(2)
-    assert math.isnan(reading.slope([1], [1]))
+    assert slope([0, 1, 2], [1, 3, 5]) == pytest.approx(2)
+    assert math.isnan(slope([1], [1]))
 
 
 def test_a_subject_in_float64_leaves_the_model_as_it_was():

@@ -13,7 +13,7 @@ import tiny
 from recollect import cli, tasks
 from recollect.core.chart import Chart, Map
 from recollect.measure import gradients
-from recollect.measure.instruments import inspect
+from recollect.measure.instruments import inspect, instruments
 from recollect.report.drawing import chart as drawing
 from recollect.train import run as training
 
