@@ -8,25 +8,15 @@ import torch
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Memory
 from recollect.decode import beam, choice, greedy, lattice
-from recollect.layers import kernels
-from unit import interpreter
 from unit.test_engine_greedy import BEGIN, END, PAD, build
 from unit.test_lattice import CONFIGS, encode, every_config
 
-interpreter.mend()
-pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 every_size = pytest.mark.parametrize("size", [17, 300, 5000, 20000])  # tokens: the last two are several tiles
 some_sizes = pytest.mark.parametrize("size", [17, 300, 1100])
 no_numbers = pytest.mark.filterwarnings("ignore:(invalid value|All-NaN slice):RuntimeWarning")  # the interpreter's
 ROOM = 6
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request):
-    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
-    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 @pytest.fixture
@@ -330,8 +320,3 @@ def test_numbers_that_are_none_are_named(launches):
     with pytest.raises(ContractError, match="found NaN by step"):
         lattice.write(model, memory, config=CONFIGS[0], **asked)
     assert set(launches) == {"write_likeliest", "search_on"}
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
-def test_without_a_gpu_this_file_passes_in_the_interpreter():
-    interpreter.passes(__file__)
