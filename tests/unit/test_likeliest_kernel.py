@@ -264,7 +264,8 @@ def test_large_vocabularies_are_many_tiles_and_the_largest_larger_ones(rows, siz
     assert_written_alike(mine, theirs)
     mine, theirs, choose = both(lambda: trellis(Stub(size), rows, (PAD, BEGIN), CONFIGS[1]))
     for step in range(2):
-        assert torch.equal(*choose(drawn(3 * rows, size, step)))
+        logits = drawn(3 * rows, size, step).div(3)  # of wider ones log_softmax on a CPU is off by 7e-6 itself
+        assert torch.equal(*choose(logits))
         assert_searched_alike(mine, theirs)
 
 
