@@ -1,6 +1,8 @@
 """Settings that every test runs under."""
 
 import os
+import sys
+from importlib.util import find_spec
 
 import hypothesis
 import pytest
@@ -24,9 +26,29 @@ def _same_start():
     torch.manual_seed(0)
 
 
-def pytest_collection_modifyitems(items):
-    if torch.cuda.is_available():
-        return
+def pytest_addoption(parser):
+    parser.addoption("--deep", action="store_true", help="run the tests marked deep, and no others")
+
+
+def pytest_configure(config):
+    """Interpret Triton's kernels on the CPU in deep tests. Triton reads the variable when it is first imported."""
+    if config.getoption("--deep"):
+        assert "triton" not in sys.modules, "Triton was imported before TRITON_INTERPRET was set"
+        os.environ |= {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skip tests that lack their device; keep the deep ones with --deep, the others without it."""
+    cuda, triton, deep = torch.cuda.is_available(), find_spec("triton"), config.getoption("--deep")
+    expected = deep and sys.platform == "linux"  # the extra deep installs Triton there: to miss it is an error
+    chosen, others = [], []
     for item in items:
-        if "gpu" in item.keywords:
+        if item.get_closest_marker("gpu") and not cuda:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+        elif item.get_closest_marker("triton") and not cuda:
+            item.add_marker(pytest.mark.deep)
+        if item.get_closest_marker("triton") and not (triton or expected):
+            item.add_marker(pytest.mark.skip(reason="needs Triton, which is not installed"))
+        (chosen if bool(item.get_closest_marker("deep")) == deep else others).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = chosen

@@ -7,26 +7,16 @@ import torch
 
 from decode.test_captured_beam import CONFIGS, encode, every_config
 from decode.test_captured_greedy import BEGIN, END, PAD, build
-from recollect import kernels
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Memory
 from recollect.decode import beam, captured, captured_beam, captured_greedy, sampling
-from unit import interpreter
 
-interpreter.mend()
-pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 every_size = pytest.mark.parametrize("size", [17, 300, 5000, 20000])  # tokens: the last two are several tiles
 some_sizes = pytest.mark.parametrize("size", [17, 300, 1100])
 no_numbers = pytest.mark.filterwarnings("ignore:(invalid value|All-NaN slice):RuntimeWarning")  # the interpreter's
 ROOM = 6
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request):
-    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
-    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 @pytest.fixture
@@ -274,7 +264,8 @@ def test_large_vocabularies_are_many_tiles_and_the_largest_larger_ones(rows, siz
     assert_written_alike(mine, theirs)
     mine, theirs, choose = both(lambda: trellis(Stub(size), rows, (PAD, BEGIN), CONFIGS[1]))
     for step in range(2):
-        assert torch.equal(*choose(drawn(3 * rows, size, step)))
+        logits = drawn(3 * rows, size, step).div(3)  # of wider ones log_softmax on a CPU is off by 7e-6 itself
+        assert torch.equal(*choose(logits))
         assert_searched_alike(mine, theirs)
 
 
@@ -330,8 +321,3 @@ def test_numbers_that_are_none_are_named(launches):
     with pytest.raises(ContractError, match="found NaN by step"):
         captured_beam.search(model, memory, config=CONFIGS[0], **asked)
     assert set(launches) == {"write_likeliest", "search_on"}
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
-def test_without_a_gpu_this_file_passes_in_the_interpreter():
-    interpreter.passes(__file__)

@@ -13,10 +13,9 @@ from recollect.core.contract import Memory
 from recollect.kernels.attention import soft_align
 from recollect.layers import build
 from recollect.layers.soft_align import SoftAlign, State
-from unit import interpreter
 from unit.oracles import randomise
 
-pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPES = [torch.float32] if DEVICE == "cuda" else [torch.float32, torch.float64]  # the interpreter alone knows float64
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -29,13 +28,6 @@ SIZES: dict[str, dict[str, int]] = {
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 every_cell = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 every_order = pytest.mark.parametrize("order", ["align-first", "cell-first"])
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
-    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
-    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 @pytest.fixture(autouse=True)
@@ -282,9 +274,3 @@ def test_without_a_gpu_or_the_interpreter_plain_operations_are_taken(launches, m
     layer = build("soft-align", dim=3)
     layer(torch.randn(2, 3, 3), layer.initial_state(2, memory=Memory(torch.randn(2, 4, 3), until(4, [4, 1]))))
     assert not launches
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
-@pytest.mark.parametrize("chosen", ["lstm or anywhere", pytest.param("not lstm", marks=pytest.mark.slow)])
-def test_without_a_gpu_this_file_passes_in_the_interpreter(chosen):
-    interpreter.passes(__file__, "-k", chosen)

@@ -14,21 +14,12 @@ from recollect import kernels
 from recollect.kernels.recurrent import sequence
 from recollect.kernels.recurrent.gates import GATES
 from recollect.layers import build, build_encoder
-from unit import interpreter
 
-interpreter.mend()
-pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+pytestmark = pytest.mark.triton
 every_cell = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 on_a_gpu = pytest.mark.gpu
+interpreted = pytest.mark.deep  # on tensors of the CPU
 COUNT = {"rnn": 1, "gru": 3, "lstm": 4}
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request):
-    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
-    alone = request.node.name.startswith(("test_without_a_gpu", "test_programs")) or "gpu" in request.keywords
-    if not kernels.interpreted() and not alone:
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 def given(cell, ways, batch, width, steps, bias, device="cpu"):
@@ -58,6 +49,7 @@ def assert_near(found, expected, tolerance):
         torch.testing.assert_close(mine.double(), theirs.double(), rtol=0, atol=tolerance * scale)
 
 
+@interpreted
 @every_cell
 @pytest.mark.parametrize(
     ("ways", "batch", "width", "steps", "bias", "parts"),
@@ -78,6 +70,7 @@ def test_outputs_and_gradients_are_those_of_the_loop(cell, ways, batch, width, s
     assert_near(outcome(Resident(cell, whole, whole), inputs, slopes), expected, 2e-6)
 
 
+@interpreted
 @every_cell
 def test_outputs_may_be_asked_for_in_part_and_inputs_lie_in_any_order(cell):
     from recollect.kernels.recurrent.persistent import Plan, Resident
@@ -93,6 +86,7 @@ def test_outputs_may_be_asked_for_in_part_and_inputs_lie_in_any_order(cell):
     assert_near(slopes(Resident(cell, whole, whole), turned), slopes(sequence.OneByOne(GATES[cell]), inputs), 2e-6)
 
 
+@interpreted
 @every_cell
 def test_outputs_alone_keep_nothing_for_a_way_back(cell):
     from recollect.kernels.recurrent.persistent import Plan, Resident
@@ -217,7 +211,3 @@ def run_on_cpu(layer, encoder, run, x):
         return run(x)
     finally:
         layer.cuda(), encoder.cuda()
-
-
-def test_without_a_gpu_this_file_passes_in_the_interpreter():
-    interpreter.passes(__file__, "-m", "not gpu", "-k", "outputs")

@@ -4,19 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
-from recollect import kernels
-from unit import interpreter
-
-interpreter.mend()
-pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request):
-    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
-    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 @pytest.fixture
@@ -165,8 +154,3 @@ def test_a_compiler_sees_torchs_own_products():
         assert_near(compiled(x, weight), x.double() @ weight.double().mT)
     assert len(seen) == 1
     torch.compiler.reset()
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
-def test_without_a_gpu_this_file_passes_in_the_interpreter():
-    interpreter.passes(__file__)

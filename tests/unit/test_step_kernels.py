@@ -14,23 +14,11 @@ from recollect.kernels.decode import block as step
 from recollect.layers.attention import Config as AttentionConfig
 from recollect.layers.position import angles
 from recollect.layers.transformer import Config as BlockConfig
-from unit import interpreter
 from unit.oracles import randomise
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 ACTIVATIONS: dict[Any, Any] = {"none": lambda y: y, "gelu": gelu, "relu": relu}
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
-    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
-    if request.node.name.startswith("test_without_"):
-        return
-    if not kernels.installed():
-        pytest.skip("needs Triton, which is not installed")
-    if DEVICE == "cpu" and not kernels.interpreted():
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -73,6 +61,7 @@ def parameters(size: int, count: int, dtype: torch.dtype, *, affine: bool = True
     }
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("kind", ["layer", "rms", "none"])
 @pytest.mark.parametrize(
     ("batch", "size", "count"),
@@ -87,6 +76,7 @@ def test_a_product_of_normed_rows_is_that_of_float64(batch, size, count, kind):
         assert_close(y, expected_linear(x, eps=1e-3, activation=activation, kind=kind, **given), torch.float32)
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("batch", "size"), [(1, 768), (3, 512), (8, 768), (20, 512), (40, 768), (64, 1100)])
 def test_narrow_numbers_are_summed_in_float32(batch, size, dtype):
@@ -103,6 +93,7 @@ def test_narrow_numbers_are_summed_in_float32(batch, size, dtype):
     assert_close(added, plain + residual.double(), dtype)
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("batch", [1, 3, 6])
 @pytest.mark.parametrize("size", [40, 3072])
 def test_a_product_is_added_to_the_residual(batch, size):
@@ -114,6 +105,7 @@ def test_a_product_is_added_to_the_residual(batch, size):
     assert torch.equal(residual, kept)
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(
     "launch",
     [
@@ -181,6 +173,7 @@ def tables(slots: int, size: int, twice: bool) -> tuple[Tensor, Tensor]:
     return angle.cos().float(), angle.sin().float()
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("rotary", [None, "for each pair", "for each number"])
 @pytest.mark.parametrize(
     ("heads", "groups", "size", "slots", "launch"),
@@ -206,6 +199,7 @@ def test_attention_of_a_step_is_that_of_float64(heads, groups, size, slots, laun
             assert_close(found, wanted, torch.float32)
 
 
+@pytest.mark.triton
 def test_only_the_slot_at_the_clock_is_written():
     torch.manual_seed(3)
     clock = torch.tensor([0, 7, 19, 20, 35], device=DEVICE)  # the last two have no room
@@ -217,6 +211,7 @@ def test_only_the_slot_at_the_clock_is_written():
         assert changed.nonzero().tolist() == [[0, 0], [1, 7], [2, 19]]
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_narrow_cache_is_attended_to_in_float32(dtype):
     torch.manual_seed(4)
@@ -228,6 +223,7 @@ def test_a_narrow_cache_is_attended_to_in_float32(dtype):
     assert_close(y, expected, dtype)
 
 
+@pytest.mark.triton
 def test_a_score_far_above_the_others_does_not_overflow():
     clock = torch.tensor([33], device=DEVICE)
     qkv = torch.cat([torch.full((1, 8), 30.0), torch.full((1, 8), -30.0), torch.ones(1, 8)], dim=1).to(DEVICE)
@@ -237,6 +233,7 @@ def test_a_score_far_above_the_others_does_not_overflow():
     assert_close(y, values[:, 3].reshape(1, 8).double(), torch.float32)
 
 
+@pytest.mark.triton
 def test_two_steps_give_the_same_bits():
     torch.manual_seed(5)
     qkv, (keys, values) = random(3, 6 * 16), (random(3, 100, 2, 16) for _ in range(2))
@@ -245,6 +242,7 @@ def test_two_steps_give_the_same_bits():
     assert all(torch.equal(found[0], other) for other in found)
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("batch", [1, 6])
 @pytest.mark.parametrize("options", [{"norm": "layer", "activation": "gelu"}, {"norm": "rms", "activation": "relu"}])
 @torch.no_grad()
@@ -316,11 +314,3 @@ def test_without_triton_wrong_shapes_are_said_in_one_line():
         step.attend_step(torch.zeros(2, 12), cache, cache, clock, 1, 1, (torch.zeros(3, 2), torch.zeros(3, 2)), 1.0)
     with pytest.raises(ValueError, match="multiple of the block, found 40 and 16"):
         step.attend_step(torch.zeros(2, 12), cache, cache, clock, 1, 1, None, 1.0, span=40, block=16)
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
-@pytest.mark.parametrize("chosen", ["bits or slot", pytest.param("not (bits or slot)", marks=pytest.mark.slow)])
-def test_without_a_gpu_this_file_passes_in_the_interpreter(chosen):
-    if not kernels.installed():
-        pytest.skip("needs Triton, which is not installed")
-    interpreter.passes(__file__, "-k", chosen)

@@ -6,11 +6,9 @@ import torch
 from recollect import kernels
 from recollect.core import state as states
 from recollect.layers import build
-from unit import interpreter
 from unit.oracles import randomise
 
-interpreter.mend()
-pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LINEAR = {
     "as in the authors' code": {"mini_batch": 4},
@@ -34,13 +32,6 @@ MLP = {
 }
 CASES = [pytest.param("ttt-linear", options, id=f"linear, {name}") for name, options in LINEAR.items()]
 CASES += [pytest.param("ttt-mlp", options, id=f"mlp, {name}") for name, options in MLP.items()]
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request):
-    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
-    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 def made(name, options):
@@ -138,8 +129,3 @@ def test_inner_models_that_no_program_could_hold_are_not_taken():
     assert takes(build("ttt-mlp", dim=128, heads=2))
     assert not takes(build("ttt-mlp", dim=128))
     assert not takes(build("ttt-linear", dim=16).double())
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
-def test_without_a_gpu_this_file_passes_in_the_interpreter():
-    interpreter.passes(__file__)

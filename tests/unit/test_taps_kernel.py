@@ -4,22 +4,13 @@ import pytest
 import torch
 from torch.nn.functional import conv1d
 
-from recollect import kernels
 from recollect.kernels.conv import convolve
 from recollect.kernels.conv.convolve import Taps
-from unit import interpreter
 
-interpreter.mend()
-pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # rows, steps, channels in and out, taps, dilation
 SHAPES = [(2, 9, 3, 5, 4, 2), (1, 1, 2, 2, 3, 5), (3, 6, 16, 1, 1, 1), (2, 300, 28, 20, 7, 33), (1, 129, 64, 64, 2, 1)]
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
-    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 @pytest.fixture
@@ -95,8 +86,3 @@ def test_many_at_once_take_the_plain_form(launches):
     found = torch.autograd.grad(y, [seen, weight], slopes, is_grads_batched=True)
     expected = torch.autograd.grad(whole, [seen, weight], slopes, is_grads_batched=True)
     torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
-def test_without_a_gpu_this_file_passes_in_the_interpreter():
-    interpreter.passes(__file__)

@@ -11,12 +11,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from recollect import kernels
 from recollect.core import laws
 from recollect.layers import build
-from unit import interpreter
 from unit.ttt_kernels import DEVICE, DTYPE, NARROW, assert_passes_by, everything, made, plain, used, watch
 from unit.ttt_kernels import assert_same as assert_all_same
 
-interpreter.mend()
-pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+pytestmark = pytest.mark.triton
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 OPTIONS: dict[str, dict[str, Any]] = {
     "as in the authors' code": {"mini_batch": 16},
@@ -33,13 +31,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "a start at zero": {"mini_batch": 16, "learn_start": False},
     "rotary": {"mini_batch": 16, "rotary": True},
 }
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
-    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
-    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 @pytest.fixture
@@ -203,18 +194,3 @@ def test_without_a_gpu_the_plain_form_has_no_mini_batch_to_spare(seen, steps, ex
     state = layer.initial_state(2)._replace(clock=torch.tensor(seen))
     layer(torch.randn(2, steps, 8), state)
     assert len(calls) == expected
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        "authors or fill or other_sizes",
-        *(
-            pytest.param(chosen, marks=pytest.mark.slow)
-            for chosen in ("equal", "laws or finite", "not (equal or laws or finite)")
-        ),
-    ],
-)
-def test_without_a_gpu_this_file_passes_in_the_interpreter(chosen):
-    interpreter.passes(__file__, "-k", chosen)

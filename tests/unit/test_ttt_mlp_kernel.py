@@ -7,15 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from recollect import kernels
 from recollect.core import laws
 from recollect.layers import build
-from unit import interpreter
 from unit.ttt_kernels import DEVICE, DTYPE, NARROW, assert_passes_by, everything, made, plain, used, watch
 from unit.ttt_kernels import assert_same as assert_all_same
 
-interpreter.mend()
-pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
+pytestmark = pytest.mark.triton
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10}
 OPTIONS: dict[str, dict[str, Any]] = {
     "as in the authors' code": {"mini_batch": 16},
@@ -36,13 +33,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "a start at zero": {"mini_batch": 5, "learn_start": False},
     "rotary": {"mini_batch": 5, "rotary": True},
 }
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_to_run(request: pytest.FixtureRequest) -> None:
-    """Triton asks whether to interpret when it is first imported, as torch may do: so it takes a fresh process."""
-    if DEVICE == "cpu" and not kernels.interpreted() and not request.node.name.startswith("test_without_a_gpu"):
-        pytest.skip("runs in the process that a test at the end of this file starts")
 
 
 @pytest.fixture
@@ -193,18 +183,3 @@ def test_without_a_gpu_or_the_interpreter_the_plain_form_is_taken(launches, monk
     layer = build("ttt-mlp", dim=32, heads=2)
     layer(torch.randn(2, 5, 32), layer.initial_state(2))
     assert not launches
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or kernels.interpreted(), reason="the kernels run in this very process")
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        "authors or fill or neither or any_length or other_sizes",
-        *(
-            pytest.param(chosen, marks=pytest.mark.slow)
-            for chosen in ("equal", "laws or finite", "not (equal or laws or finite)")
-        ),
-    ],
-)
-def test_without_a_gpu_this_file_passes_in_the_interpreter(chosen):
-    interpreter.passes(__file__, "-k", chosen)

@@ -4,18 +4,9 @@ import pytest
 
 from recollect.report.pages import claims, race
 from web import made
-from web.browser import browser, executable
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(executable() is None, reason="needs chromium (Debian: apt-get install chromium)"),
-]
-
-
-@pytest.fixture(scope="module")
-def tab():
-    with browser() as found:
-        yield found
+pytestmark = pytest.mark.deep
+GROUND, DARK = "getComputedStyle(document.body).backgroundColor", "rgb(20, 23, 26)"
 
 
 @pytest.fixture(scope="module")
@@ -32,25 +23,21 @@ def addresses(tmp_path_factory):
 @pytest.mark.parametrize("name", ["race", "empty", "claims"])
 @pytest.mark.parametrize("width", [1280, 800, 360])
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_page_fits_and_is_silent(tab, addresses, name, width, dark):
-    tab.open(addresses[name], width=width, dark=dark)
-    assert tab.run("document.documentElement.scrollWidth") <= width
-    assert tab.run("document.body.scrollWidth") <= width
-    assert tab.run("getComputedStyle(document.body).backgroundColor") == (
-        "rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)"
-    )
-    assert tab.of("Runtime.exceptionThrown") == []
-    assert tab.of("Runtime.consoleAPICalled") == []
-    assert tab.of("Log.entryAdded") == []
-    asked = [event["request"]["url"] for event in tab.of("Network.requestWillBeSent")]
-    assert [url for url in asked if not url.startswith("data:")] == [addresses[name]]
+def test_a_page_fits_and_is_silent(open_page, addresses, name, width, dark):
+    page, errors, console, requests = open_page(addresses[name], width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.body.scrollWidth") <= width
+    assert page.evaluate(GROUND) == (DARK if dark else "rgb(255, 255, 255)")
+    assert errors == []
+    assert console == []
+    assert [url for url in requests if not url.startswith("data:")] == [addresses[name]]
 
 
 @pytest.mark.parametrize("width", [1280, 360])
-def test_charts_are_drawn_large_enough_to_read(tab, addresses, width):
+def test_charts_are_drawn_large_enough_to_read(open_page, addresses, width):
     """Each figure shows one of its two drawings, whose letters are at least 10 pixels high."""
-    tab.open(addresses["race"], width=width)
-    shown = tab.run(
+    page = open_page(addresses["race"], width=width).page
+    shown = page.evaluate(
         "[...document.querySelectorAll('figure')].map(f=>[...f.querySelectorAll('svg')]"
         ".filter(s=>s.getClientRects().length).map(s=>12.5*s.getBoundingClientRect().width/s.viewBox.baseVal.width))"
     )
@@ -59,10 +46,10 @@ def test_charts_are_drawn_large_enough_to_read(tab, addresses, width):
 
 
 @pytest.mark.parametrize("width", [1280, 360])
-def test_no_word_of_a_chart_leaves_its_paper(tab, addresses, width):
+def test_no_word_of_a_chart_leaves_its_paper(open_page, addresses, width):
     for name in ("race", "claims"):
-        tab.open(addresses[name], width=width)
-        outside = tab.run(
+        page = open_page(addresses[name], width=width).page
+        outside = page.evaluate(
             "[...document.querySelectorAll('svg.chart')].filter(s=>s.getClientRects().length).flatMap(s=>{"
             "const p=s.getBoundingClientRect();return [...s.querySelectorAll('text')].filter(t=>{"
             "const b=t.getBoundingClientRect();"
@@ -73,9 +60,9 @@ def test_no_word_of_a_chart_leaves_its_paper(tab, addresses, width):
 
 
 @pytest.mark.parametrize("width", [1280, 360])
-def test_names_in_a_chart_do_not_lie_on_each_other(tab, addresses, width):
-    tab.open(addresses["race"], width=width)
-    touching = tab.run(
+def test_names_in_a_chart_do_not_lie_on_each_other(open_page, addresses, width):
+    page = open_page(addresses["race"], width=width).page
+    touching = page.evaluate(
         "[...document.querySelectorAll('svg.chart')].filter(s=>s.getClientRects().length).flatMap(s=>{"
         "const t=[...s.querySelectorAll('text')].map(e=>[e.textContent,e.getBoundingClientRect()]);"
         "return t.flatMap(([a,p],i)=>t.slice(i+1).filter(([b,q])=>"
@@ -85,27 +72,36 @@ def test_names_in_a_chart_do_not_lie_on_each_other(tab, addresses, width):
     assert touching == []
 
 
-def test_the_button_turns_the_page_dark_and_back(tab, addresses):
-    tab.open(addresses["race"], width=1280)
-    ground = "getComputedStyle(document.body).backgroundColor"
-    before = tab.run(ground)
-    tab.run("document.getElementById('theme').click()")
-    assert tab.run(ground) == "rgb(20, 23, 26)" != before
-    assert tab.run("document.getElementById('theme').textContent") == "Light page"
-    tab.run("document.getElementById('theme').click()")
-    assert tab.run(ground) == before
+def test_the_button_turns_the_page_dark_and_back(open_page, addresses):
+    page = open_page(addresses["race"], width=1280).page
+    before = page.evaluate(GROUND)
+    page.click("#theme")
+    assert page.evaluate(GROUND) == DARK != before
+    assert page.text_content("#theme") == "Light page"
+    page.click("#theme")
+    assert page.evaluate(GROUND) == before
 
 
-def test_paper_is_white_and_has_no_button(tab, addresses):
-    tab.open(addresses["race"], width=720, dark=True, media="print")
-    assert tab.run("getComputedStyle(document.documentElement).colorScheme") == "light"
-    assert tab.run("document.getElementById('theme').getClientRects().length") == 0
-    assert tab.printed().startswith(b"%PDF")
+def test_paper_is_white_and_has_no_button(open_page, addresses):
+    page = open_page(addresses["race"], width=720, dark=True, media="print").page
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    assert [button.is_visible() for button in page.locator("#theme").all()] == [False]
+    assert page.pdf().startswith(b"%PDF")
 
 
-def test_a_request_would_be_refused_and_noticed(tab, addresses, tmp_path):
-    """The page's own policy stops what the tests above look for, and they would see it."""
+def test_a_refused_request_is_noticed(open_page, tmp_path):
+    """The page's own policy refuses requests, and the console that must be empty above says so."""
     source = race.render(made.race(made.heat()), []).replace("</main>", '<img src="http://127.0.0.1:9/x.png"></main>')
     (tmp_path / "spoilt.html").write_text(source, encoding="utf-8")
-    tab.open((tmp_path / "spoilt.html").as_uri(), width=1280)
-    assert any("Content Security Policy" in event["entry"]["text"] for event in tab.of("Log.entryAdded"))
+    opened = open_page((tmp_path / "spoilt.html").as_uri(), width=1280)
+    assert any("Content Security Policy" in text for text in opened.console)
+
+
+def test_errors_messages_and_requests_are_noticed(open_page, tmp_path):
+    """A page without a policy fills each of the lists that are compared above."""
+    script = "<img src='other.png'><script>console.log('a message'); throw new Error('an error')</script>"
+    (tmp_path / "noisy.html").write_text(script, encoding="utf-8")
+    opened = open_page((tmp_path / "noisy.html").as_uri(), width=1280)
+    assert opened.errors == ["an error"]
+    assert "a message" in opened.console
+    assert opened.requests[-1].endswith("other.png")
