@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
 from ..data import tokenizers
-from ..data.known import KNOWN
+from ..data.known import TextSet, TranslationSet, sets_of
 from ..data.tokenizers.base import Tokenizer
 from ..layers import LAYERS, known
 from ..models import language, ngram
@@ -66,7 +66,10 @@ class DataConfig:
         """The same files by their full names, so that a run can be gone on with from another folder."""
 
         def full(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(n if n in KNOWN or not Path(n).exists() else str(Path(n).absolute()) for n in names)
+            return tuple(
+                n if n in sets_of(TextSet, TranslationSet) or not Path(n).exists() else str(Path(n).absolute())
+                for n in names
+            )
 
         return replace(self, data=full(self.data), valid=full(self.valid), test=full(self.test))
 

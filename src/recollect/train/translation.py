@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..core.contract import ContractError, Memory, check_settings
 from ..data import tokenizers
-from ..data.known import KNOWN
+from ..data.known import TextSet, TranslationSet, sets_of
 from ..data.sentences import Side, load_sides, save_sides
 from ..layers import known
 from ..models import seq2seq
@@ -206,7 +206,7 @@ JOB = TranslationJob()
 
 def anchor(name: str) -> str:
     """A file, folder or prefix by its full name, so that a run can be gone on with from another folder."""
-    if name in KNOWN:
+    if name in sets_of(TextSet, TranslationSet):
         return name
     path = Path(name)
     there = path.exists() or any(path.parent.glob(f"{escape(path.name)}.*"))

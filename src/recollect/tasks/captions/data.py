@@ -11,9 +11,10 @@ One picture is in memory at a time. What cannot be used is counted and named.
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...data import known, shards
+from ...data import shards
 from ...data.files import DataError, StrPath
 from ...data.fingerprints import folder_name
+from ...data.known.download import cache_folder
 from . import scenes
 from .cache import make, recall
 from .captioned import FORMAT, Captioned, Kept
@@ -59,11 +60,11 @@ def load(
     if name == SHAPES:
         work = Scenes(count, seed, size)
     elif name in SETS:
-        work = Known(name, size, known.find_files(SETS[name].splits, data_dir, cache))
+        work = Known(name, size, SETS[name].find(data_dir, cache))
     else:
         work = open_folder(Path(name).expanduser(), size, share, whole)
     settings = {"format": FORMAT, "pixels": size, "work": work.describe()}
-    place = known.cache_folder(cache) / "pictures" / folder_name(work.name, settings)
+    place = cache_folder(cache) / "pictures" / folder_name(work.name, settings)
     sources = shards.Sources(work.paths)
     found = recall(place, sources, settings, size) or make(place, sources, settings, work, size)
     return assemble(work, found, size, least, longest, kept)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.files import DataError, walk
-from ...data.known import KnownFile, KnownSet
+from ...data.known import CaptionSet, sets_of
 from . import scenes
 from .caption_files import LeftOut, names_in, read_captions
 from .picture_files import PictureError, read_picture
@@ -19,53 +19,7 @@ SHAPES = "shapes"  # the name of the rendered scenes
 COUNTS = {"train": 12_000, "valid": 1_000, "test": 1_000}  # scenes
 CAPTIONS = ("captions.tsv", "captions.txt", "captions.csv", "Flickr8k.token.txt", "Flickr8k.token.txt.gz")
 LISTS = {"train": "*trainImages.txt", "valid": "*devImages.txt", "test": "*testImages.txt"}
-
-
-def _flickr8k(name: str, size: int, sha256: str, text_sha256: str | None = None) -> KnownFile:
-    return KnownFile(path=f"flickr8k/{name}", sha256=sha256, text_sha256=text_sha256 or sha256, size=size)
-
-
-_FLICKR8K = _flickr8k(
-    "Flickr8k.token.txt.gz",
-    2_974_628,
-    "fee3312b032ac2de9ee66c637ecea8c0cbd99832a6c6fdc30d132423fdb1e1d2",
-    "58394263a018834e603d1cde7512cf34a752fbf2f40535f4aaa2eda77e0ed4a3",
-)
-SETS: dict[str, KnownSet] = {  # of each part: pictures, names, captions
-    "flickr8k": KnownSet(
-        name="flickr8k",
-        about="photographs at 96 pixels, squashed to squares, with five captions each; 6,000 / 1,000 (dev)",
-        licence="Flickr terms, research only",
-        splits={
-            "train": (
-                _flickr8k(
-                    "images96_train.npz",
-                    18_700_652,
-                    "7b6a099c5bbb5e451d9e2bd8cdc4252e5258cb79eed4dc310820b293b7ed1c00",
-                ),
-                _flickr8k(
-                    "Flickr_8k.trainImages.txt",
-                    154_678,
-                    "e330ddd5156a4c2d2e2b67bc587e70e588f2d132bd8a10dc54dcb71e58115d8e",
-                ),
-                _FLICKR8K,
-            ),
-            "valid": (
-                _flickr8k(
-                    "images96_dev.npz",
-                    3_129_565,
-                    "43addf1dda6c93e51a8ed6eba4b9e962a4ed270246525531bde99b671f8a1802",
-                ),
-                _flickr8k(
-                    "Flickr_8k.devImages.txt",
-                    25_801,
-                    "18ba829f47f6df1cb830bf7f0506e2ddf333818925299babbd1bbcaf50fdc504",
-                ),
-                _FLICKR8K,
-            ),
-        },
-    ),
-}
+SETS = sets_of(CaptionSet)
 
 
 class Row(NamedTuple):

@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ...data import known, shards, tokenizers
+from ...data import shards, tokenizers
 from ...data.files import DataError, StrPath, Text, chunks, files, walk
 from ...data.fingerprints import folder_name, sha256_of
+from ...data.known import TextSet, TranslationSet, find_set, sets_of
+from ...data.known.download import cache_folder
 from ...data.tokenizers.base import Tokenizer, UnknownCharacter, visible
 from ...data.tokenizers.chars_and_bytes import Chars
 
@@ -72,7 +74,7 @@ def load(
         "share": share if by_order else None,
         "letters": letters,
     }
-    folder = known.cache_folder(cache) / "text" / folder_name(name, settings)
+    folder = cache_folder(cache) / "text" / folder_name(name, settings)
 
     plan = _recall(folder, sources, settings) or _plan(texts, tokenizer, vocab, share, by_order, existing)
     if by_order:
@@ -123,9 +125,9 @@ def _sources(
     paths: dict[str, list[Path]]
     if data is None:
         name, paths = f"python-{platform.python_version()}", {"train": _library()}
-    elif len(data) == 1 and str(data[0]) in known.KNOWN:
+    elif len(data) == 1 and str(data[0]) in sets_of(TextSet, TranslationSet):
         name = str(data[0])
-        paths = known.find(name, data_dir, cache)
+        paths = find_set(name, TextSet).find(data_dir, cache)
     else:
         paths = {"train": _files(data)}
         first = Path(data[0]).expanduser().absolute()
@@ -147,7 +149,7 @@ def _files(data: Sequence[StrPath]) -> list[Path]:
         return files(data)
     except DataError as error:
         if len(data) == 1 and not Path(data[0]).expanduser().exists():
-            raise DataError(f"{error}; known sets are {', '.join(known.KNOWN)}") from None
+            raise DataError(f"{error}; known sets are {', '.join(sets_of(TextSet, TranslationSet))}") from None
         raise
 
 

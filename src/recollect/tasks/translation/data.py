@@ -12,9 +12,10 @@ Nothing of this holds more than a few thousand lines at a time.
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
-from ...data import known, shards, tokenizers
+from ...data import shards, tokenizers
 from ...data.files import DataError, StrPath
 from ...data.fingerprints import folder_name, sha256_of
+from ...data.known.download import cache_folder
 from ...data.moses import Preparation
 from ...data.sentences import Side, sides_to_json
 from . import numbers
@@ -117,7 +118,7 @@ def load(
         "longest": longest,
         "share": share if carved else None,
     }
-    folder = known.cache_folder(cache) / "parallel" / folder_name(found.name, settings)
+    folder = cache_folder(cache) / "parallel" / folder_name(found.name, settings)
     work = Work(found.parts, carved, share, preparations, (tokenizer, vocab, joint), longest, existing)
     sources = shards.Sources([path for part in found.parts.values() for path in part.paths])
     kept = recall(folder, sources, settings) or make(folder, sources, settings, work)

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...data import known
 from ...data.files import DataError, StrPath, chunks, files
+from ...data.known import TextSet, TranslationSet, find_set, sets_of
 from ...data.moses import CODE
 from . import numbers
 
@@ -214,7 +214,7 @@ def find(
             numbers.check(language)
         made = Numbers(languages, made.count, made.highest, made.seed)
         found = Found(f"numbers-{'-'.join(languages)}", languages, {"train": made})
-    elif len(items) == 1 and str(items[0]) in known.KNOWN:
+    elif len(items) == 1 and str(items[0]) in sets_of(TextSet, TranslationSet):
         found = _known(str(items[0]), languages, data_dir, cache)
     else:
         found = _local(items, languages, columns, [split for split, some in given.items() if some is not None])
@@ -238,10 +238,11 @@ def _languages(pair: str) -> tuple[str, str]:
 
 
 def _known(name: str, languages: tuple[str, str] | None, data_dir: StrPath | None, cache: StrPath | None) -> Found:
-    every = known.KNOWN[name].languages
+    found = find_set(name, TranslationSet)
+    every = found.languages
     chosen = tuple(LANGUAGES.get(language, language) for language in languages or every[:2])
     parts: dict[str, Part] = {}
-    for split, paths in known.find(name, data_dir, cache, chosen).items():
+    for split, paths in found.find_pair(chosen, data_dir, cache).items():
         if len(paths) == 2:
             parts[split] = TwoFiles(paths[0], paths[1])
         else:
@@ -331,5 +332,5 @@ def _file(path: Path) -> Path:
     try:
         (found,) = files([path])
     except DataError as error:
-        raise DataError(f"{error}; known sets are {', '.join(known.names(translation=True))}") from None
+        raise DataError(f"{error}; known sets are {', '.join(sets_of(TranslationSet))}") from None
     return found

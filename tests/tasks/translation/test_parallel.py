@@ -1,12 +1,9 @@
 """Pairs of sentences: where they come from, how they are split, prepared, tokenised, kept and put in batches."""
 
 import gzip
-import hashlib
-import http.server
 import json
 import math
 import os
-import threading
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -16,9 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect.data import known, shards, tokenizers
+from recollect.data import shards, tokenizers
 from recollect.data.files import DataError
-from recollect.data.known import KNOWN, KnownFile, KnownSet
+from recollect.data.known import TranslationSet, find_set
 from recollect.data.moses import Preparation
 from recollect.data.sentences import Side, load_sides, save_sides, sides_from_json, sides_to_json
 from recollect.data.tokenizers import Chars
@@ -27,8 +24,8 @@ from recollect.tasks.translation import data as parallel
 from recollect.tasks.translation import tokens as pair_tokens
 from recollect.tasks.translation.data import load
 from recollect.tasks.translation.pairs import Pairs, batches_by_tokens, batches_from
+from shared_data import DATA, needs
 
-DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 KINDS = ("chars", "chars+bytes", "bytes", "words", "bpe")
 SENTENCES = {
     "en": ["Two young men, near many bushes.", "It's a dog's life!", "He said: “hello” (twice)…", "I paid $5.50 — no?"],
@@ -56,11 +53,6 @@ def write(tmp_path):
         return str(path)
 
     return write
-
-
-def needs(name):
-    if not (DATA / KNOWN[name].splits["train"][0].path).exists():
-        pytest.skip(f"{name} is not here")
 
 
 def numbered(start, stop, word="word"):
@@ -439,7 +431,7 @@ def test_moses_gives_what_its_scripts_give():
 @pytest.mark.parametrize(("language", "words"), [("en", 12_968), ("de", 12_103), ("fr", 13_988)])
 def test_multi30k_prepared_has_the_words_that_its_authors_count(language, words):
     needs("multi30k")
-    (path,) = known.find("multi30k", DATA, languages=[language])["test"]
+    (path,) = find_set("multi30k", TranslationSet).find_pair([language], DATA)["test"]
     preparation = Preparation(language, lower=True, moses=True)
     lines = gzip.decompress(path.read_bytes()).decode().split("\n")[:-1]
     assert sum(len(preparation.apply(line).split()) for line in lines) == words
@@ -892,73 +884,3 @@ def test_sets_for_translation_and_texts_are_told_apart():
         load("multi30k", pair="en-es")
     with pytest.raises(DataError, match=r"expected languages of tatoeba-fra \(en, fr\), found 'de'"):
         load("tatoeba-fra", pair="en-de")
-    assert "multi30k" in known.names(translation=True)
-    assert "tang" in known.names()
-
-
-@pytest.fixture
-def served(tmp_path):
-    root = tmp_path / "served"
-    root.mkdir()
-    asked = []
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, directory=str(root), **kwargs)
-
-        def log_message(self, format, *args):
-            asked.append(args[0])
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield root, asked, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-def a_set(monkeypatch, address, **texts):
-    """A set for translation between xx, yy and zz, each a file."""
-    languages = ("xx", "yy", "zz")
-
-    def a_file(name, text):
-        sha = hashlib.sha256(text).hexdigest()
-        return KnownFile(
-            path=f"toy/{name}.gz", sha256="0" * 64, text_sha256=sha, size=len(text), address=f"{address}/{name}.gz"
-        )
-
-    splits = {split: tuple(a_file(f"{split}.{lang}", text) for lang in languages) for split, text in texts.items()}
-    monkeypatch.setitem(
-        KNOWN, "toy", KnownSet(name="toy", about="a toy", licence="none", splits=splits, languages=languages)
-    )
-
-
-@pytest.mark.slow
-def test_only_the_files_of_the_pair_are_downloaded_and_unpacked(monkeypatch, served, tmp_path):
-    root, asked, address = served
-    text = b"".join(b"word %d\n" % i for i in range(50_000))
-    a_set(monkeypatch, address, train=text, valid=text, test=text)
-    for split in ("train", "valid", "test"):
-        for language in ("xx", "zz"):
-            (root / f"{split}.{language}.gz").write_bytes(gzip.compress(text))
-    for _ in range(2):
-        found = known.find("toy", languages=("zz", "xx"))
-        assert [path.name for path in found["valid"]] == ["valid.zz", "valid.xx"]
-    assert len(asked) == 6
-    assert found["train"][0].read_bytes() == text
-    assert len(load("toy", pair="zz-xx", tokenizer="bytes").train) == 50_000
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [b"not packed\n", gzip.compress(b"other\n"), gzip.compress(b"x" * 10**7), gzip.compress(b"right\n")[:-12]],
-    ids=["not packed", "other", "too long", "cut off"],  # packed bytes hold the time of day
-)
-def test_a_wrong_packed_download_leaves_nothing(monkeypatch, served, tmp_path, wrong):
-    root, _, address = served
-    a_set(monkeypatch, address, train=b"right\n")
-    (root / "train.xx.gz").write_bytes(wrong)
-    with pytest.raises(DataError, match="put it by hand at") as caught:
-        known.find("toy", languages=("xx", "yy"))
-    one_line(caught)
-    assert not list((tmp_path / "cache" / "toy").iterdir())
