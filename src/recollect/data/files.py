@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import difflib
 import gzip
+import json
 import os
 import re
 import shlex
@@ -11,9 +12,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, TypeVar, cast
 
 StrPath = str | os.PathLike[str]
+T = TypeVar("T")
 
 BLOCK = 1 << 20  # bytes read at a time
 FIRST = 1 << 16  # bytes that decide whether a file in a folder is text
@@ -136,6 +138,20 @@ def _read(file: IO[bytes], size: int, path: Path, at: int) -> bytes:
         ) from None
     except OSError as error:
         raise DataError(f"cannot read {path} at byte {at:,}: {error.strerror or error}") from None
+
+
+def load_json(path: StrPath, what: str, decode: Callable[[Any], T]) -> T:
+    """The JSON value of a file, decoded; whatever goes wrong is a DataError that names the file."""
+    try:
+        data = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise DataError(f"expected {what} at {path}, found {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"expected JSON in {path}, found something else ({error}); copy it anew") from None
+    try:
+        return decode(data)
+    except DataError as error:
+        raise DataError(f"{error} ({path})") from None
 
 
 # ------------------------------------------------------------------------------------------------ guesses

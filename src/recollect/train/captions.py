@@ -18,7 +18,7 @@ from ..models import seq2seq
 from ..tasks.captions import data as pictures
 from ..tasks.captions import model as captioner
 from ..tasks.captions import task as captions
-from ..tasks.captions.captioned import Captioned, Kept, load_kept, save_kept
+from ..tasks.captions.captioned import Artifacts, Captioned, load_artifacts, save_artifacts
 from ..tasks.captions.data import LONGEST, SHARE
 from ..tasks.captions.picture_files import read_picture
 from ..tasks.captions.sources import COUNTS, SETS, SHAPES
@@ -53,7 +53,7 @@ class DataConfig:
             raise ContractError(f"data: expected pixels from 16 to 1024, found {self.pixels}")
 
 
-class CaptionsJob(Job[Captioned, Kept]):
+class CaptionsJob(Job[Captioned, Artifacts]):
     """The decoders of sequence to sequence over what a CNN leaves of a picture."""
 
     name = "captions"
@@ -69,22 +69,22 @@ class CaptionsJob(Job[Captioned, Kept]):
     def idle(self, model: str) -> Sequence[str]:
         return () if model in seq2seq.RECURRENT else ("cell",)
 
-    def read(self, config: DataConfig, data_dir: str | None, kept: Kept | None = None) -> Captioned:
+    def read(self, config: DataConfig, data_dir: str | None, kept: Artifacts | None = None) -> Captioned:
         given = asdict(config)
         given["share"] = given.pop("held_out")  # a model's `share` says which tables are one
         return pictures.load(**given, data_dir=data_dir, kept=kept)
 
-    def keep(self, data: Captioned) -> Kept:
-        return Kept(data.side, data.pixels)
+    def keep(self, data: Captioned) -> Artifacts:
+        return Artifacts(data.side, data.pixels)
 
-    def save(self, kept: Kept, folder: Path) -> None:
-        save_kept(kept, folder / "tokenizer.json")
+    def save(self, kept: Artifacts, folder: Path) -> None:
+        save_artifacts(kept, folder / "tokenizer.json")
 
-    def recall(self, folder: Path) -> Kept:
+    def recall(self, folder: Path) -> Artifacts:
         path = folder / "tokenizer.json"
         if not path.exists():
             raise RunError(f"{path}: expected this file in the run folder, found none")
-        return load_kept(path)
+        return load_artifacts(path)
 
     def describe(self, data: Captioned) -> dict[str, Any]:
         counts = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test) if data.test else 0}
@@ -112,7 +112,7 @@ class CaptionsJob(Job[Captioned, Kept]):
             model={"name": name} | full,
         )
 
-    def build(self, settings: dict[str, Any], kept: Kept, inside: tuple[Path, ...] = ()) -> nn.Module:
+    def build(self, settings: dict[str, Any], kept: Artifacts, inside: tuple[Path, ...] = ()) -> nn.Module:
         settings = dict(settings)
         name = settings.pop("name", None)
         if name not in MODELS:
@@ -145,7 +145,7 @@ class CaptionsJob(Job[Captioned, Kept]):
             "baselines": task.baselines(split),
         }
 
-    def example(self, model: Any, kept: Kept) -> tuple[Tensor, Memory | None]:
+    def example(self, model: Any, kept: Artifacts) -> tuple[Tensor, Memory | None]:
         draw = torch.Generator().manual_seed(0)
         images = torch.rand(3, 3, kept.pixels, kept.pixels, generator=draw, dtype=model.like().dtype)
         with torch.no_grad():
@@ -194,7 +194,7 @@ class CaptionsJob(Job[Captioned, Kept]):
             f"BLEU-4 {found['bleu']:.2f}, exact {100 * found['exact']:.1f} %"
         )
 
-    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Kept) -> DataConfig:
+    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Artifacts) -> DataConfig:
         """All of another folder is the part that is measured; sets that have parts keep them."""
         return replace(config, data=tuple(data), whole=data[0] not in (SHAPES, *SETS))
 
@@ -218,7 +218,7 @@ class Described(NamedTuple):
 
 
 @torch.inference_mode()
-def caption(used: Used[Kept], files: Iterable[str | Path], search: Search | None = None) -> Iterator[Described]:
+def caption(used: Used[Artifacts], files: Iterable[str | Path], search: Search | None = None) -> Iterator[Described]:
     """What a run says of each file, in order. A file that is no picture is one clear line."""
     config: Search = search or used.run.task.search()
     waiting = iter(files)

@@ -21,7 +21,7 @@ from ..models.body import KINDS, kind_of
 from ..tasks.labels import bag
 from ..tasks.labels import data as sets
 from ..tasks.labels import task as labels
-from ..tasks.labels.labelled import Kept, Labelled, StepName
+from ..tasks.labels.labelled import Artifacts, Labelled, StepName
 from ..tasks.labels.sources import SETS, find_images
 from . import checkpoint
 from .budget import Spent
@@ -60,7 +60,7 @@ class DataConfig:
         check_names(self)
         known("tokenizer", self.tokenizer, tokenizers.CHOICES)
 
-    def load(self, data_dir: str | None = None, kept: Kept | None = None) -> Labelled:
+    def load(self, data_dir: str | None = None, kept: Artifacts | None = None) -> Labelled:
         return sets.load(**asdict(self), data_dir=data_dir, kept=kept)
 
     def anchored(self) -> "DataConfig":
@@ -72,7 +72,7 @@ class DataConfig:
         return replace(self, data=full(self.data), valid=full(self.valid), test=full(self.test))
 
 
-class LabelsJob(Job[Labelled, Kept]):
+class LabelsJob(Job[Labelled, Artifacts]):
     """Telling sequences apart."""
 
     name = "labels"
@@ -88,25 +88,25 @@ class LabelsJob(Job[Labelled, Kept]):
             return {"model": bag.Config}
         return {"model": classifier.Config, "layer": LAYERS[kind_of(model).layer]}
 
-    def read(self, config: DataConfig, data_dir: str | None, kept: Kept | None = None) -> Labelled:
+    def read(self, config: DataConfig, data_dir: str | None, kept: Artifacts | None = None) -> Labelled:
         return config.load(data_dir, kept)
 
-    def keep(self, data: Labelled) -> Kept:
+    def keep(self, data: Labelled) -> Artifacts:
         return data.kept
 
-    def save(self, kept: Kept, folder: Path) -> None:
+    def save(self, kept: Artifacts, folder: Path) -> None:
         if kept.tokenizer is not None:
             tokenizers.save(kept.tokenizer, folder / "tokenizer.json")
         write_aside(folder / "labels.json", (json.dumps(kept.to_json(), ensure_ascii=False) + "\n").encode())
 
-    def recall(self, folder: Path) -> Kept:
+    def recall(self, folder: Path) -> Artifacts:
         path = folder / "labels.json"
         content = RunFolder(folder).read_json("labels.json")
         try:
             texts = content["shape"] is None
             if texts and not (folder / "tokenizer.json").exists():
                 raise RunError(f"{folder / 'tokenizer.json'}: expected this file in the run folder, found none")
-            return Kept.from_json(content, tokenizers.load(folder / "tokenizer.json") if texts else None)
+            return Artifacts.from_json(content, tokenizers.load(folder / "tokenizer.json") if texts else None)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise RunError(f"{path}: expected the labels of a run, found something else ({error!r})") from error
         except (RunError, DataError):
@@ -141,7 +141,7 @@ class LabelsJob(Job[Labelled, Kept]):
             full.pop(given)
         return replace(run, model={"name": name} | full)
 
-    def build(self, settings: dict[str, Any], kept: Kept, inside: tuple[Path, ...] = ()) -> nn.Module:
+    def build(self, settings: dict[str, Any], kept: Artifacts, inside: tuple[Path, ...] = ()) -> nn.Module:
         name = settings.get("name")
         try:
             if name in COUNTED:
@@ -165,7 +165,7 @@ class LabelsJob(Job[Labelled, Kept]):
             "baseline_accuracy": {name: figures["accuracy"] for name, figures in guesses.items()},
         }
 
-    def example(self, model: Any, kept: Kept) -> tuple[Tensor, Memory | None]:
+    def example(self, model: Any, kept: Artifacts) -> tuple[Tensor, Memory | None]:
         draw = torch.Generator().manual_seed(0)
         if kept.tokenizer is not None:
             return torch.randint(kept.inputs, (3, 12), generator=draw), None
@@ -192,7 +192,7 @@ class LabelsJob(Job[Labelled, Kept]):
             f"{found['nats']:.4f} nats, calibration error {found['calibration_error']:.4f} ({found['rule']})"
         )
 
-    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Kept) -> DataConfig:
+    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Artifacts) -> DataConfig:
         """All of other tables is the part that is measured; images come with a test part of their own.
 
         If the run's own tables have a header, theirs begin with one too, unless there stands a label that it knows.
@@ -227,7 +227,7 @@ def _first_cells(name: str) -> set[str]:
     return {cell.strip() for cell in first.split("\t")}
 
 
-def configure_model(settings: dict[str, Any], kept: Kept) -> classifier.Config:
+def configure_model(settings: dict[str, Any], kept: Artifacts) -> classifier.Config:
     """The settings of a classifier that reads what `kept` describes."""
     own = dict(settings)
     name = own.pop("name", None)
@@ -260,7 +260,7 @@ class Answer(NamedTuple):
     probability: float
 
 
-def classify(used: Used[Kept], lines: Iterable[str], *, batch: int = 256) -> Iterator[Answer | None]:
+def classify(used: Used[Artifacts], lines: Iterable[str], *, batch: int = 256) -> Iterator[Answer | None]:
     """The label of each line and its probability, in order; None for a line with nothing in it.
 
     A run on images reads lines of rows·columns numbers from 0 to 255, with blanks or commas between.
@@ -282,7 +282,7 @@ def classify(used: Used[Kept], lines: Iterable[str], *, batch: int = 256) -> Ite
         yield from (found.get(number) for number in range(len(block)))
 
 
-def _code(kept: Kept, line: str, number: int) -> np.ndarray:
+def _code(kept: Artifacts, line: str, number: int) -> np.ndarray:
     """A line as a model reads it: tokens, or the numbers of an image."""
     text = line.strip()
     if kept.tokenizer is not None:
@@ -303,7 +303,7 @@ def _code(kept: Kept, line: str, number: int) -> np.ndarray:
     return kept.lay_out(pixels.reshape(1, *kept.shape))[0]
 
 
-def _answers(model: Any, kept: Kept, rows: list[np.ndarray], device: torch.device) -> Tensor:
+def _answers(model: Any, kept: Artifacts, rows: list[np.ndarray], device: torch.device) -> Tensor:
     """Probabilities: B C. The first of the rows is the longest."""
     if kept.tokenizer is None:
         x = torch.from_numpy(np.stack(rows)).float().to(device) / 255

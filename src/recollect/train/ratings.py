@@ -18,7 +18,7 @@ from ..tasks.ratings import data as sets
 from ..tasks.ratings import model as models
 from ..tasks.ratings import task as ratings
 from ..tasks.ratings.generated import GENERATED, TRUTH, Made
-from ..tasks.ratings.rated import Kept, Ratings
+from ..tasks.ratings.rated import Artifacts, Ratings
 from .folder import RunError, RunFolder
 from .job import Job, Run, Used, check_names, told
 
@@ -55,7 +55,7 @@ class DataConfig:
             if not getattr(self, name) >= 0:
                 raise ContractError(f"data: expected {name} of at least 0, found {getattr(self, name)}")
 
-    def load(self, kept: Kept | None = None) -> Ratings:
+    def load(self, kept: Artifacts | None = None) -> Ratings:
         names = {field.name for field in fields(Made)}
         own = {name: value for name, value in asdict(self).items() if name in names}
         made = Made(**own | {"bias": self.true_bias, "seed": self.data_seed})
@@ -73,7 +73,7 @@ class DataConfig:
         return replace(self, **lists, **single)
 
 
-class RatingsJob(Job[Ratings, Kept]):
+class RatingsJob(Job[Ratings, Artifacts]):
     """Foretelling ratings."""
 
     name = "ratings"
@@ -87,19 +87,19 @@ class RatingsJob(Job[Ratings, Kept]):
     def homes(self, model: str) -> dict[str, type]:
         return {"model": models.Config}
 
-    def read(self, config: DataConfig, data_dir: str | None, kept: Kept | None = None) -> Ratings:
+    def read(self, config: DataConfig, data_dir: str | None, kept: Artifacts | None = None) -> Ratings:
         return config.load(kept)
 
-    def keep(self, data: Ratings) -> Kept:
+    def keep(self, data: Ratings) -> Artifacts:
         return data.kept
 
-    def save(self, kept: Kept, folder: Path) -> None:
+    def save(self, kept: Artifacts, folder: Path) -> None:
         write_aside(folder / "names.json", (json.dumps(kept.to_json(), ensure_ascii=False) + "\n").encode())
 
-    def recall(self, folder: Path) -> Kept:
+    def recall(self, folder: Path) -> Artifacts:
         content = RunFolder(folder).read_json("names.json")
         try:
-            return Kept.from_json(content)
+            return Artifacts.from_json(content)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(
                 f"{folder / 'names.json'}: expected the users and items of a run, found something else ({error!r})"
@@ -127,7 +127,7 @@ class RatingsJob(Job[Ratings, Kept]):
         own = asdict(config)
         return replace(run, model={"name": run.model["name"]} | {name: own[name] for name in ("dim", "bias", "scale")})
 
-    def build(self, settings: dict[str, Any], kept: Kept, inside: tuple[Path, ...] = ()) -> nn.Module:
+    def build(self, settings: dict[str, Any], kept: Artifacts, inside: tuple[Path, ...] = ()) -> nn.Module:
         try:
             model = configure_model(settings, kept).build()
             model.set_mean(kept.mean)
@@ -148,7 +148,7 @@ class RatingsJob(Job[Ratings, Kept]):
             "baselines": task.baselines(split),
         }
 
-    def example(self, model: Any, kept: Kept) -> tuple[Tensor, Memory | None]:
+    def example(self, model: Any, kept: Artifacts) -> tuple[Tensor, Memory | None]:
         raise RunError("ratings: expected a model that reads a sequence, found one that scores pairs; it has no state")
 
     def verify(self, path: str) -> dict[str, float]:
@@ -177,7 +177,7 @@ class RatingsJob(Job[Ratings, Kept]):
     def headline(self, found: dict[str, Any]) -> str:
         return f"validation RMSE {found['rmse']:.4f}, MAE {found['mae']:.4f} ({found['rule']})"
 
-    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Kept) -> DataConfig:
+    def elsewhere(self, config: DataConfig, data: Sequence[str], kept: Artifacts) -> DataConfig:
         """All of other ratings is the part that is measured."""
         return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), features=None, titles=None)
 
@@ -185,7 +185,7 @@ class RatingsJob(Job[Ratings, Kept]):
 JOB = RatingsJob()
 
 
-def configure_model(settings: dict[str, Any], kept: Kept) -> models.Config:
+def configure_model(settings: dict[str, Any], kept: Artifacts) -> models.Config:
     """The settings of a model of these users and items."""
     own = dict(settings)
     name = known("model", str(own.pop("name", None)), list(MODELS))
@@ -201,7 +201,7 @@ def configure_model(settings: dict[str, Any], kept: Kept) -> models.Config:
         raise told(name, error) from error
 
 
-def nearest(used: Used[Kept], item: str, n: int = 10) -> list[dict[str, Any]]:
+def nearest(used: Used[Artifacts], item: str, n: int = 10) -> list[dict[str, Any]]:
     """The items that users treat most alike, by the cosine between vectors along axes that no rotation changes."""
     kept = used.kept
     names = list(kept.items)
@@ -221,7 +221,7 @@ def nearest(used: Used[Kept], item: str, n: int = 10) -> list[dict[str, Any]]:
     ]
 
 
-def known_item(item: str, kept: Kept) -> str:
+def known_item(item: str, kept: Artifacts) -> str:
     """The line for an item that is none."""
     there = [*kept.items, *(kept.titles or ())]
     close = difflib.get_close_matches(item, there, n=1)
@@ -229,7 +229,7 @@ def known_item(item: str, kept: Kept) -> str:
     return f"item: expected one of {len(kept.items):,} items such as {kept.items[0]!r}, found {item!r}{meant}"
 
 
-def directions(used: Used[Kept], n: int = 5) -> list[dict[str, Any]]:
+def directions(used: Used[Artifacts], n: int = 5) -> list[dict[str, Any]]:
     """What moves the scores most: each axis with its share of them, and the items at its two ends."""
     kept = used.kept
     found = models.axes(*used.model.vectors())

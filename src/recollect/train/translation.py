@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..core.contract import ContractError, Memory, check_settings
 from ..data import tokenizers
 from ..data.known import TextSet, TranslationSet, sets_of
-from ..data.sentences import Side, load_sides, save_sides
+from ..data.tokenizers.sentences import SentenceTokenizer, load_pair, save_pair
 from ..layers import known
 from ..models import seq2seq
 from ..tasks.translation import data as parallel
@@ -23,7 +23,7 @@ from .folder import RunError
 from .job import Job, Run, check_names, told
 
 MODELS = ("fixed", "context", "attend", "conv", "transformer")
-Sides = tuple[Side, Side]
+Sides = tuple[SentenceTokenizer, SentenceTokenizer]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +91,13 @@ class TranslationJob(Job[Parallel, Sides]):
         return data.source, data.target
 
     def save(self, kept: Sides, folder: Path) -> None:
-        save_sides(folder / "tokenizer.json", *kept)
+        save_pair(folder / "tokenizer.json", *kept)
 
     def recall(self, folder: Path) -> Sides:
         path = folder / "tokenizer.json"
         if not path.exists():
             raise RunError(f"{path}: expected this file in the run folder, found none")
-        return load_sides(path)
+        return load_pair(path)
 
     def describe(self, data: Parallel) -> dict[str, Any]:
         counts = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test) if data.test else 0}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from ...core.files import sync_folder
+from ..cache import cache_folder
 from ..files import DataError, StrPath, Unreachable
 
 TIMEOUT = 30  # seconds without a byte
@@ -38,11 +39,6 @@ class KnownFile:
     def places(self) -> list[str]:
         plain = self.path.removesuffix(".gz")
         return list(dict.fromkeys([self.path, plain, plain + ".gz"]))
-
-
-def cache_folder(cache: StrPath | None = None) -> Path:
-    """The folder of downloads and of encoded data: `cache`, else RECOLLECT_CACHE, else ~/.cache/recollect."""
-    return Path(cache or os.environ.get("RECOLLECT_CACHE") or "~/.cache/recollect").expanduser()
 
 
 def find_files(

@@ -12,12 +12,11 @@ import difflib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ...core.files import write_aside
-from ..files import DataError
-from ..fingerprints import sha256_of
+from ..cache import hash_json
+from ..files import DataError, load_json
 from .base import FORMAT, Tokenizer
 from .byte_pairs import Bpe
 from .chars_and_bytes import Bytes, Chars
@@ -55,18 +54,9 @@ def save(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Tokenizer:
-    try:
-        data = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise DataError(f"expected a tokenizer at {path}, found {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"expected JSON in {path}, found something else ({error}); copy it anew") from None
-    try:
-        return from_json(data)
-    except DataError as error:
-        raise DataError(f"{error} ({path})") from None
+    return load_json(path, "a tokenizer", from_json)
 
 
 def fingerprint(tokenizer: Tokenizer) -> str:
     """The same for tokenisers that give the same numbers for the same text."""
-    return sha256_of(tokenizer.to_json())
+    return hash_json(tokenizer.to_json())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...data.files import DataError, StrPath
 from .images import read_images
-from .labelled import Kept, Labelled, StepName
+from .labelled import Artifacts, Labelled, StepName
 from .sources import SETS, find_images, find_tables
 from .tables import Table
 from .texts import read_texts
@@ -33,7 +33,7 @@ def load(
     permute: int | None = None,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
-    kept: Kept | None = None,
+    kept: Artifacts | None = None,
 ) -> Labelled:
     """Read labelled rows.
 

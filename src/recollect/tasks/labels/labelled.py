@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class Artifacts:
     """What a run must keep of its data: how rows are read, and what the answers are called."""
 
     classes: tuple[str, ...]
@@ -63,7 +63,7 @@ class Kept:
         }
 
     @classmethod
-    def from_json(cls, data: Any, tokenizer: Tokenizer | None) -> "Kept":
+    def from_json(cls, data: Any, tokenizer: Tokenizer | None) -> "Artifacts":
         """What `to_json` said; anything else is a ValueError, TypeError or KeyError."""
         classes, shape = [str(name) for name in data["classes"]], data["shape"]
         if len(classes) < 2 or (shape is None) == (tokenizer is None) or data["step"] not in ("pixel", "row"):
@@ -83,7 +83,7 @@ class Labelled:
     """Rows by split, and what is known of them."""
 
     name: str
-    kept: Kept
+    kept: Artifacts
     train: Part
     valid: Part
     test: Part | None
@@ -91,7 +91,7 @@ class Labelled:
     notes: list[str]
 
 
-def assemble(name: str, kept: Kept, parts: dict[str, Part], notes: list[str]) -> Labelled:
+def assemble(name: str, kept: Artifacts, parts: dict[str, Part], notes: list[str]) -> Labelled:
     """Parts and what is known of them, with a fingerprint over all of it."""
     digest = hashlib.sha256(json.dumps(kept.to_json(), sort_keys=True).encode())
     if kept.tokenizer is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...data.files import DataError, lines
-from .labelled import Kept
+from .labelled import Artifacts
 
 SAMPLE = 1_000  # lines that decide which column holds the labels
 NAMES = {
@@ -22,7 +22,7 @@ class Table:
         label_column: str | None,
         text_column: str | None,
         header: bool | None,
-        kept: Kept | None,
+        kept: Artifacts | None,
     ) -> None:
         self.first = paths[0]
         self.header = header
@@ -89,7 +89,7 @@ class Table:
         there = f"a column out of {', '.join(names)}" if headed else f"a number from 1 to {width}"
         raise DataError(f"{kind}_column: expected {there} of {self.first}, found {given!r}")
 
-    def _fewest(self, body: list[list[str]], kept: Kept | None) -> int:
+    def _fewest(self, body: list[list[str]], kept: Artifacts | None) -> int:
         """The column that holds the labels: those that a run knows, else the one with fewer different values."""
         cells = [[row[place] for row in body if len(row) == 2] for place in (0, 1)]
         if kept is not None:

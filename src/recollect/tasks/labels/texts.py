@@ -11,7 +11,7 @@ from ...data import tokenizers
 from ...data.files import DataError, some_of
 from ...data.tokenizers.base import smallest
 from ...data.tokenizers.chars_and_bytes import Chars
-from .labelled import Kept, Labelled, Part, assemble
+from .labelled import Artifacts, Labelled, Part, assemble
 from .tables import Table
 
 
@@ -36,7 +36,7 @@ class _Texts:
 class _Gatherer:
     """Rows of one split, as arrays that grow."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: Artifacts) -> None:
         self.kept = kept
         assert kept.tokenizer is not None
         self.tokens = array({1: "B", 2: "H", 4: "I"}[smallest(kept.tokenizer.size).itemsize])
@@ -73,7 +73,7 @@ def read_texts(
     vocab: int | None,
     share: float,
     longest: int,
-    kept: Kept | None,
+    kept: Artifacts | None,
 ) -> Labelled:
     """The rows of tables by split; with `kept`, as a run read its own."""
     by_hash = "valid" not in paths
@@ -89,7 +89,7 @@ def read_texts(
         if isinstance(made, Chars) and made.unknown is None and made.fallback is None:
             made = made.with_unknown()  # what is to be classified may have any character
         classes, doubts = _classes(paths["train"], table, trains)
-        kept = Kept(classes=classes, tokenizer=made, longest=longest)
+        kept = Artifacts(classes=classes, tokenizer=made, longest=longest)
         notes += doubts
     numbers = {label: number for number, label in enumerate(kept.classes)}
     assert kept.tokenizer is not None

@@ -18,7 +18,7 @@ import numpy as np
 from ...data.files import DataError, StrPath, files
 from .generated import GENERATED, Made, generate, in_order
 from .items import read_features, read_titles
-from .rated import Kept, Part, Ratings, Rows
+from .rated import Artifacts, Part, Ratings, Rows
 from .tables import read
 
 
@@ -31,7 +31,7 @@ def load(
     features: StrPath | None = None,
     titles: StrPath | None = None,
     made: Made | None = None,
-    kept: Kept | None = None,
+    kept: Artifacts | None = None,
 ) -> Ratings:
     """Read ratings, or generate them.
 
@@ -109,14 +109,14 @@ def _places(rows: Rows) -> np.ndarray:
     return np.fromiter(map(place, rows.users.tolist(), rows.items.tolist()), np.float64, len(rows.scores))
 
 
-def _keep(rows: Rows) -> Kept:
+def _keep(rows: Rows) -> Artifacts:
     users = [rows.user_names[n] for n in np.unique(rows.users)]
     items = [rows.item_names[n] for n in np.unique(rows.items)]
     low, high = float(rows.scores.min()), float(rows.scores.max())
-    return Kept(tuple(users), tuple(items), float(rows.scores.mean(dtype=np.float64)), low, high)
+    return Artifacts(tuple(users), tuple(items), float(rows.scores.mean(dtype=np.float64)), low, high)
 
 
-def _number(rows: Rows, kept: Kept) -> Part:
+def _number(rows: Rows, kept: Artifacts) -> Part:
     """The numbers of the run for the names of the rows."""
     found = []
     for names, own, column in (
@@ -128,7 +128,7 @@ def _number(rows: Rows, kept: Kept) -> Part:
     return Part(found[0], found[1], rows.scores.astype(np.float32))
 
 
-def _fingerprint(kept: Kept, parts: dict[str, Part]) -> str:
+def _fingerprint(kept: Artifacts, parts: dict[str, Part]) -> str:
     digest = hashlib.sha256(json.dumps(kept.to_json(), sort_keys=True).encode())
     for split in ("train", "valid", "test"):
         digest.update(split.encode())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data.files import DataError
-from .rated import Kept, Rows, Truth
+from .rated import Artifacts, Rows, Truth
 
 GENERATED = "generated"
 TRUTH = "truth"  # as hand-set features: those that generated ratings were made from
@@ -51,7 +51,7 @@ def generate(made: Made) -> tuple[Rows, Truth]:
     return Rows(names[0], names[1], users, items, scores.astype(np.float32)), truth
 
 
-def in_order(truth: Truth, rows: Rows, kept: Kept) -> Truth:
+def in_order(truth: Truth, rows: Rows, kept: Artifacts) -> Truth:
     """The truth about the users and items of the run, in the order of their numbers."""
     users, items = (
         np.array([place[name] for name in names])

@@ -39,7 +39,7 @@ class Truth(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kept:
+class Artifacts:
     """What a run must keep of its data: the names of users and items, and the scale of the ratings."""
 
     users: tuple[str, ...]
@@ -60,7 +60,7 @@ class Kept:
         return {name: None if value is None else list(value) for name, value in names.items()} | numbers
 
     @classmethod
-    def from_json(cls, data: Any) -> "Kept":
+    def from_json(cls, data: Any) -> "Artifacts":
         """What `to_json` said; anything else is a ValueError, TypeError or KeyError."""
         users, items = (tuple(str(name) for name in data[kind]) for kind in ("users", "items"))
         titles = None if data["titles"] is None else tuple(str(name) for name in data["titles"])
@@ -75,7 +75,7 @@ class Ratings:
     """Ratings by split, and what is known of them."""
 
     name: str
-    kept: Kept
+    kept: Artifacts
     train: Part
     valid: Part
     test: Part

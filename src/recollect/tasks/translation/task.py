@@ -23,8 +23,7 @@ from ...decode.beam import Config as Search
 from ...decode.translate import hypotheses, pad
 from . import bleu
 from .data import Parallel
-from .pairs import Pairs, batches_by_tokens, batches_from
-from .plan import SPLITS
+from .pairs import SPLITS, Pairs, batches_by_tokens, batches_from
 
 POSITIONS = 40  # of the target, that losses are told apart by
 
