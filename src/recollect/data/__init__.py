@@ -1,1 +1,1 @@
-"""What the data of every task shares: files, tokenizers, the cache, and the public sets known by name."""
+"""Data code shared by all tasks: text files, tokenizers, known public sets, and the cache of encoded data."""

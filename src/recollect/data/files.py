@@ -1,4 +1,4 @@
-"""Text from files: UTF-8, plain or gzip, in chunks of bounded size, with errors that say where and what to do."""
+"""UTF-8 text files, plain or gzip, in chunks of bounded size, with errors that name the place and the remedy."""
 
 import codecs
 import contextlib
@@ -24,21 +24,21 @@ GZIP = b"\x1f\x8b"  # how a gzip file begins
 
 
 class DataError(ValueError):
-    """One line: what was expected, what was found, where, and what to do."""
+    """An error in the data, in one line: what was expected, what was found, where, and what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message.replace("\r", "\\r").replace("\n", "\\n"))
 
 
 class Unreachable(DataError):
-    """Of data that are nowhere here and could not be downloaded."""
+    """Data that are not on this machine and could not be downloaded."""
 
 
 # ---------------------------------------------------------------------------------------------- one file
 
 
 def chunks(path: StrPath, size: int = BLOCK) -> Iterator[str]:
-    """The text of a file, at most about `size` bytes at a time, whatever its lines look like.
+    """The text of a file in chunks of about `size` bytes at most, independent of line ends.
 
     A byte-order mark is removed, \\r\\n becomes \\n, no character is ever split. A file that is empty, binary or
     not UTF-8 is refused with the byte at which that showed.
@@ -92,7 +92,7 @@ def chunks(path: StrPath, size: int = BLOCK) -> Iterator[str]:
 
 
 def lines(path: StrPath) -> Iterator[str]:
-    """The lines of a file, cut at \\n and nowhere else."""
+    """The lines of a file, split at \\n alone."""
     rest = ""
     for chunk in chunks(path):
         *whole, rest = (rest + chunk).split("\n")
@@ -167,7 +167,7 @@ def _convert(path: Path, encoding: str) -> str:
 
 
 def _iconv(path: Path, options: str) -> str:
-    """A command that can be pasted as it stands."""
+    """A shell command that converts the file to UTF-8, ready to paste."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
     name = shlex.quote(str(path))
@@ -176,7 +176,7 @@ def _iconv(path: Path, options: str) -> str:
 
 
 def _wide(head: bytes) -> str | None:
-    """The name of the UTF-16 or UTF-32 that `head` seems to be."""
+    """The name of the UTF-16 or UTF-32 encoding of `head`, or None."""
     for mark, name in (
         (codecs.BOM_UTF32_LE, "UTF-32LE"),
         (codecs.BOM_UTF32_BE, "UTF-32BE"),
@@ -337,7 +337,7 @@ class Text:
         return sum(map(len, self))
 
     def locate(self, index: int) -> str:
-        """Where character `index` of this part stands: file, line, and character in that line."""
+        """The place of character `index` of this part: file, line, and character in the line."""
         if self.letters:
             return f"character {index:,} of what is left of the text"
         wanted = self.start + index
@@ -358,7 +358,7 @@ class Text:
 
 
 def only_letters(pieces: Iterable[str]) -> Iterator[str]:
-    """Small letters a to z, with one blank for whatever stands between them, as Dive into Deep Learning reads books."""
+    """Text reduced to the letters a to z in lower case and single blanks, as in Dive into Deep Learning."""
     after_blank = False
     for piece in pieces:
         text = re.sub("[^a-z]+", " ", piece.lower())

@@ -1,4 +1,4 @@
-"""Tokenisers: text to numbers and back, in bounded memory, kept as JSON.
+"""Tokenizers: text to token ids and back, in bounded memory, stored as JSON.
 
 chars   one number a character; the vocabulary is the training text's own (tinyshakespeare: 65)
 bytes   one number a byte of UTF-8: 256, and nothing is ever unknown
@@ -27,7 +27,7 @@ CHOICES = ("chars", "chars+bytes", "bytes", "words", "bpe")
 
 
 def train(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenizer:
-    """A tokeniser of one of the CHOICES, its vocabulary taken from `texts` (a list, or what can be read again)."""
+    """Train a tokenizer of one of the CHOICES on `texts`, which must be iterable more than once."""
     if kind == "chars+bytes":
         return Chars.train(texts, vocab, fallback="bytes")
     if kind not in KINDS:
@@ -38,7 +38,7 @@ def train(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenize
 
 
 def from_json(data: Any) -> Tokenizer:
-    """The tokeniser that `to_json` described."""
+    """The tokenizer that `to_json` described."""
     if not isinstance(data, Mapping):
         raise DataError(f"expected an object in tokenizer.json, found {type(data).__name__}")
     kind = data.get("kind")
@@ -58,5 +58,5 @@ def load(path: str | os.PathLike[str]) -> Tokenizer:
 
 
 def fingerprint(tokenizer: Tokenizer) -> str:
-    """The same for tokenisers that give the same numbers for the same text."""
+    """sha256 of a tokenizer's description: equal for tokenizers that encode every text alike."""
     return hash_json(tokenizer.to_json())

@@ -1,4 +1,4 @@
-"""Labelled sequences: texts with a label in a table, or images as IDX files, as arrays ready to train on.
+"""Labelled sequences as arrays: texts from a table, or images from IDX files.
 
 A table is UTF-8, plain or gzip: one text a line, a tab, its label, in either order, with or without a header. Rows of
 a text become one array of tokens end to end, so that millions of lines cost a few bytes a token. An image is a
@@ -35,7 +35,7 @@ def load(
     cache: StrPath | None = None,
     kept: Artifacts | None = None,
 ) -> Labelled:
-    """Read labelled rows.
+    """Read labelled sequences.
 
     `data` is one or more tables, a folder of IDX files named as MNIST's are, or the name of a known set. Without
     validation files about `share` of the texts is the validation part: those whose hash is low, so that a text that

@@ -1,4 +1,4 @@
-"""Labelled images as sequences: read in pairs of files, split, and checked against what a run knows."""
+"""Labelled images as sequences of pixels or rows, from pairs of IDX files."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ HELD = 12  # one image in so many, the last ones of the training part, is for va
 def read_images(
     name: str, paths: dict[str, list[Path]], step: StepName, permute: int | None, kept: Artifacts | None
 ) -> Labelled:
-    """The images of IDX files by split; with `kept`, as a run laid out its own."""
+    """The images of IDX files by split; with `kept`, in the layout and classes of that run."""
     read: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for split, (pictures, answers) in paths.items():
         images, labels = read_idx(pictures, 3), read_idx(answers, 1)

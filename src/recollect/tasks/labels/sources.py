@@ -1,4 +1,4 @@
-"""Where labelled rows lie: the known sets, a folder of IDX files, or tables of the user's own."""
+"""Sources of labelled sequences: known sets, a folder of IDX files, or tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ SETS = sets_of(LabelSet)
 def find_images(
     data: Sequence[StrPath], data_dir: StrPath | None = None, cache: StrPath | None = None
 ) -> dict[str, list[Path]] | None:
-    """The IDX files by split, images and labels each, if that is what `data` names."""
+    """The IDX files of images and labels by split, or None if `data` names none."""
     if len(data) != 1:
         return None
     known = SETS.get(str(data[0]))
@@ -39,7 +39,7 @@ def find_tables(
     data_dir: StrPath | None,
     cache: StrPath | None,
 ) -> tuple[str, dict[str, list[Path]]]:
-    """A name, and the files by split."""
+    """The name of the data, and its tables by split."""
     if len(data) == 1 and str(data[0]) in SETS:
         name = str(data[0])
         paths = SETS[name].find(data_dir, cache)

@@ -1,4 +1,4 @@
-"""Labelled texts as tokens: which are for validation, what their classes are, and what is left out."""
+"""Labelled texts as tokens: validation split by hash, classes from training, notes of what is left out."""
 
 import hashlib
 from array import array
@@ -34,7 +34,7 @@ class _Texts:
 
 
 class _Gatherer:
-    """Rows of one split, as arrays that grow."""
+    """Tokens, lengths and labels of one split, appended row by row."""
 
     def __init__(self, kept: Artifacts) -> None:
         self.kept = kept
@@ -52,7 +52,7 @@ class _Gatherer:
 
 
 class _Left:
-    """Rows that were left out for one reason: how many, and where the first stands."""
+    """The number of rows left out for one reason, and the place of the first."""
 
     def __init__(self, reason: str) -> None:
         self.reason, self.count, self.where = reason, 0, ""
@@ -75,7 +75,7 @@ def read_texts(
     longest: int,
     kept: Artifacts | None,
 ) -> Labelled:
-    """The rows of tables by split; with `kept`, as a run read its own."""
+    """The rows of tables by split, with the tokenizer and classes of `kept` where given."""
     by_hash = "valid" not in paths
     notes: list[str] = []
     if by_hash:
@@ -133,7 +133,7 @@ def read_texts(
 
 
 def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool]) -> tuple[tuple[str, ...], list[str]]:
-    """The labels of the training rows, in the order of their numbers or letters; and notes of what may be none."""
+    """The classes of the training rows in order, and notes of first lines that may be a header."""
     counts: dict[str, int] = {}
     first: dict[str, Path] = {}  # labels of first lines
     rows = 0
@@ -162,7 +162,7 @@ def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool])
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
-    """By number where all are whole numbers, else by letter."""
+    """Labels sorted by number where all are integers, else by letter."""
     labels = list(labels)
     if all(label.lstrip("-").isdigit() and label.isascii() for label in labels):
         return tuple(sorted(labels, key=lambda label: (int(label), label)))

@@ -1,4 +1,4 @@
-"""Ratings: who gave what how much, from a file or made up from features that are then known.
+"""Ratings of items by users, from files or generated from known features.
 
 A file is UTF-8, plain or gzip, with a rating a line: user, item, rating, and whatever follows (MovieLens: a time), with
 tabs (`u.data`), `::`, semicolons or commas between, with or without a header. A header that names all three says which
@@ -99,7 +99,7 @@ def load(
 
 
 def _places(rows: Rows) -> np.ndarray:
-    """A number from 0 to 1 for each rating, by the hash of its user and item."""
+    """A number from 0 to 1 for each rating: the hash of its user and item."""
     whole = float(2**64)
 
     def place(user: int, item: int) -> float:
@@ -117,7 +117,7 @@ def _keep(rows: Rows) -> Artifacts:
 
 
 def _number(rows: Rows, kept: Artifacts) -> Part:
-    """The numbers of the run for the names of the rows."""
+    """Ratings with users and items numbered as in the run."""
     found = []
     for names, own, column in (
         (rows.user_names, kept.users, rows.users),

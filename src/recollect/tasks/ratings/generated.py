@@ -1,4 +1,4 @@
-"""Ratings made up from features that are then known."""
+"""Ratings generated from known features."""
 
 from dataclasses import dataclass
 
@@ -52,7 +52,7 @@ def generate(made: Made) -> tuple[Rows, Truth]:
 
 
 def in_order(truth: Truth, rows: Rows, kept: Artifacts) -> Truth:
-    """The truth about the users and items of the run, in the order of their numbers."""
+    """The true features of the run's users and items, in the order of their numbers."""
     users, items = (
         np.array([place[name] for name in names])
         for place, names in (

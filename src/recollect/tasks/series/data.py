@@ -1,4 +1,4 @@
-"""Series of numbers: a table with a time column, cleaned, split by order, with the scale of its training part.
+"""Time series: a table with a time column, gaps closed, split in time, scaled by its training part.
 
 A table is CSV, plain or gzip, with or without a header, with commas, semicolons, tabs or bars between its cells (and
 but for commas perhaps decimal commas in them). Whatever cannot be a number or a time is refused with file, row and
@@ -23,7 +23,7 @@ from .times import Times
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Columns of numbers over time, whole and in order, cut into parts."""
+    """A multivariate time series without gaps, with its splits and scaler."""
 
     name: str
     columns: tuple[str, ...]
@@ -52,7 +52,7 @@ def load(
     data_dir: StrPath | None = None,
     scaler: Scaler | None = None,
 ) -> Series:
-    """A series ready to be cut into windows. With a `scaler` its columns are read and its scale is used.
+    """Read a time series. With a `scaler`, its columns are read and its scale is used.
 
     The parts follow one another in time: by shares, or by the counts that a known set is always used with. With
     `whole` every part is all of it, as when a run is measured on another file.
@@ -82,7 +82,7 @@ def load(
 
 
 def prepare(table: Table, fill: FillName, even: bool = False) -> tuple[Table, np.ndarray, list[str]]:
-    """The rows that every column has, their values without gaps, and notes of what that took."""
+    """The rows that every column has, their values without gaps, and notes of what was changed."""
     table, notes = trim(table)
     times = table.times
     if times.odd:

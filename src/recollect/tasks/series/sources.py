@@ -1,4 +1,4 @@
-"""Where series come from: the known sets, those that need no file, or a file of the user's own."""
+"""Sources of time series: known sets, generated and built-in series, or a file."""
 
 import difflib
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def noisy_sine(
     change: int | None = None,
     new_rate: float = 0.03,
 ) -> np.ndarray:
-    """sin(rate·t) with normal noise, t = 1 … points (d2l's); from point `change` on the rate is another one."""
+    """sin(rate·t) with Gaussian noise, t = 1 … points (d2l's); from point `change` on with `new_rate`."""
     rates = np.full(points, rate)
     if change is not None:
         rates[change:] = new_rate
@@ -44,7 +44,7 @@ def open_table(
     draw: int = 0,
     data_dir: StrPath | None = None,
 ) -> Table:
-    """A file, a known set, or one of the series that need no file."""
+    """The table of a file, a known set, or a built-in series."""
     if source == "sine":
         points = noisy_sine(draw=draw)
         texts = [str(t) for t in range(1, len(points) + 1)]

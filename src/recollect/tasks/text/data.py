@@ -1,4 +1,4 @@
-"""A corpus: text from files, a folder, a known set or the Python library itself, as tokens ready to train on.
+"""A text corpus as tokens: from files, a folder, a known set, or the source of Python's standard library.
 
 The vocabulary is that of the training part alone. Everything is made in bounded memory, kept in the cache folder, and
 made anew when a source changes.
@@ -28,7 +28,7 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Corpus:
-    """Tokens by split, memory-mapped and read-only, and what is known of the text they came from."""
+    """Tokens by split, memory-mapped and read-only, with their tokenizer and statistics of the text."""
 
     name: str
     tokenizer: Tokenizer
@@ -60,7 +60,7 @@ def load(
     for the Python standard library's own source.
     Without validation files (and where the set has none) the last `share` of the characters is the validation part;
     of the standard library it is about that share of the files. With `letters` only a to z and blanks are read.
-    `tokenizer` is one of `tokenize.CHOICES`;
+    `tokenizer` is one of `tokenizers.CHOICES`;
     `existing` is one that a run already has, used as it is.
     """
     name, texts, by_order = _sources(data, valid, test, share, data_dir, cache)
@@ -120,7 +120,7 @@ def _sources(
     data_dir: StrPath | None,
     cache: StrPath | None,
 ) -> tuple[str, dict[str, Text], bool]:
-    """A name, the texts by split, and whether the first of them is still to be divided by order."""
+    """The name, the texts by split, and whether the validation part has to be cut from the end of the first."""
     if isinstance(data, str | os.PathLike):
         data = [data]
     paths: dict[str, list[Path]]
@@ -155,7 +155,7 @@ def _files(data: Sequence[StrPath]) -> list[Path]:
 
 
 def _library() -> list[Path]:
-    """The Python standard library's own source, without its tests and what is not its own."""
+    """The source files of Python's standard library, without tests and installed packages."""
     root = Path(sysconfig.get_path("stdlib"))
     found = [
         path
@@ -180,7 +180,7 @@ def _decodes(path: Path) -> bool:
 
 
 def _by_file(paths: list[Path], root: Path, share: float) -> dict[str, list[Path]]:
-    """About `share` of the files for validation: those whose name's hash is low, on every machine the same."""
+    """Split files by the hash of their names, about `share` for validation; the same on every machine."""
     parts: dict[str, list[Path]] = {"train": [], "valid": []}
     for path in paths:
         name = path.relative_to(root).as_posix().encode()

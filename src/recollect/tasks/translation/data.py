@@ -1,4 +1,4 @@
-"""Pairs of sentences in two languages, from files, a known set or numbers in words, as tokens ready to train on.
+"""Sentence pairs of two languages as tokens: from files, a known set, or numbers in words.
 
     read      lines of two files, or columns of one; each line split at \\n alone; what cannot be used is counted
     split     by source sentence, where the authors made no split: no source of one part occurs in another
@@ -30,7 +30,7 @@ SHARE = 0.05  # of the source sentences, for validation, and as much for the tes
 
 @dataclass(frozen=True, eq=False)
 class Parallel:
-    """Pairs by split, and what is known of them."""
+    """Sentence pairs by split, with the tokenizers of source and target."""
 
     name: str
     source_language: str
@@ -66,7 +66,7 @@ def load(
     cache: StrPath | None = None,
     existing: tuple[SentenceTokenizer, SentenceTokenizer] | None = None,
 ) -> Parallel:
-    """Read pairs.
+    """Read sentence pairs.
 
     `data` is a prefix (`path/train` with `pair` en-de: path/train.en and path/train.de, packed or not) or the folder
     of a prefix `train`; a table with tabs, of which `columns` are source and target; two files; the name of a known
@@ -74,9 +74,9 @@ def load(
     in the same way. Beside a prefix `train` they are found by themselves (val, valid or dev; test…). A part that is
     not there is made of `share` of the source sentences. `pair` turned round turns the translation round.
 
-    `tokenizer` is one of `tokenize.CHOICES`, of `vocab` tokens, for each side, or with `joint` for both together.
+    `tokenizer` is one of `tokenizers.CHOICES`, of `vocab` tokens, for each side, or with `joint` for both together.
     Training leaves out pairs with more than `longest` tokens on a side. `existing` are the sides that a run already
-    has, used as they are. `chain` joins sentences to texts of up to so many words (`pair_sources.Chained`), to see
+    has, used as they are. `chain` joins sentences to texts of up to so many words (`sources.Chained`), to see
     what length does.
     """
     if longest < 1:
