@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.data import shards
+from recollect.data import cache
 from recollect.data.files import DataError, chunks, files
-from recollect.tasks.text.data import load
+from recollect.tasks.text.data import TextDigest, load
 
 KINDS = ("chars", "bytes", "words", "bpe")
 
@@ -186,7 +186,6 @@ def test_a_killed_process_leaves_no_shard_and_the_next_one_makes_it(tmp_path):
     path.write_bytes(b"some words and more\n" * 100_000)
     code = f"""
 import os, signal
-from recollect.data import shards
 from recollect.tasks.text import data
 replace = os.replace
 def die(old, new):
@@ -198,16 +197,16 @@ data.load([{str(path)!r}])
 """
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -signal.SIGKILL
-    (part,) = (name for name in cached(tmp_path) if name.endswith(".part"))
+    (part,) = (tmp_path / "cache").rglob("*.part")
     assert not any(name.endswith((".bin", ".json")) for name in cached(tmp_path))
     assert len(load([path]).train) == 1_800_000
-    assert part in cached(tmp_path)  # it may belong to a process that still writes
-    left = next((tmp_path / "cache").rglob(part))
-    long_ago = time.time() - 2 * shards.STALE
-    os.utime(left, (long_ago, long_ago))
+    assert [*part.iterdir()]  # it may belong to a process that still writes
+    long_ago = time.time() - 2 * cache.STALE
+    for left in (*part.iterdir(), part):
+        os.utime(left, (long_ago, long_ago))
     path.write_bytes(b"other words\n" * 100)
     load([path])
-    assert not any(name.endswith(".part") for name in cached(tmp_path))
+    assert not part.exists()
 
 
 def test_a_crash_between_tokens_and_record_keeps_the_old_pair_together(tmp_path, monkeypatch):
@@ -216,7 +215,7 @@ def test_a_crash_between_tokens_and_record_keeps_the_old_pair_together(tmp_path,
     load([path])
     path.write_bytes(b"dcba" * 50)
     with monkeypatch.context() as patch:
-        patch.setattr(shards, "write_record", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patch.setattr(cache.Entry, "_write_record", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             load([path])
     found = load([path])
@@ -247,13 +246,13 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path, monkeypatch):
 def test_a_source_that_changes_while_it_is_read_is_noticed(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_bytes(b"some words\n" * 99)
-    encode = shards.Measure.watch
+    read = TextDigest.read
 
     def change(self, text):
         path.write_bytes(b"other text altogether\n" * 99)
-        return encode(self, text)
+        return read(self, text)
 
-    monkeypatch.setattr(shards.Measure, "watch", change)
+    monkeypatch.setattr(TextDigest, "read", change)
     with pytest.raises(DataError, match="changed"):
         load([path], tokenizer="bytes")
     assert cached(tmp_path) == []

@@ -7,7 +7,7 @@ import torch
 from recollect.data.tokenizers import Words
 from recollect.models import classifier
 from recollect.tasks.labels import task as labels
-from recollect.tasks.labels.labelled import Kept, Labelled, Part
+from recollect.tasks.labels.labelled import Artifacts, Labelled, Part
 from recollect.train.loop import Trainer
 from recollect.train.settings import Settings
 
@@ -30,7 +30,7 @@ def draw(count, seed):
 
 @pytest.fixture(scope="module")
 def task():
-    kept = Kept(classes=("dog first", "man first"), tokenizer=Words(WORDS))
+    kept = Artifacts(classes=("dog first", "man first"), tokenizer=Words(WORDS))
     data = Labelled("order", kept, draw(2000, 0), draw(400, 1), None, "order", [])
     return labels.LabelsTask(labels.Config(batch=32), data)
 

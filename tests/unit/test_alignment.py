@@ -11,8 +11,8 @@ from torch import nn
 
 from recollect.core.contract import ContractError, Memory
 from recollect.data.moses import Preparation
-from recollect.data.sentences import Side
 from recollect.data.tokenizers import Bpe, Bytes, Chars, Words
+from recollect.data.tokenizers.sentences import SentenceTokenizer
 from recollect.decode import beam, pharaoh, translate
 from recollect.decode.beam import Hypothesis
 from recollect.models import seq2seq
@@ -21,8 +21,8 @@ from recollect.report.drawing import figure
 from recollect.tasks.translation.instruments import align, source_influence
 
 TEXT = "the cat sees a dog\n"
-SOURCE = Side(Preparation("en"), Words.train([TEXT]))
-TARGET = Side(Preparation("fr"), Words.train(["le chat voit un chien là\n"]))
+SOURCE = SentenceTokenizer(Preparation("en"), Words.train([TEXT]))
+TARGET = SentenceTokenizer(Preparation("fr"), Words.train(["le chat voit un chien là\n"]))
 ATTENDING = {
     "attend": {"model": "attend"},
     "attend, cell first": {"model": "attend", "align": "cell-first", "score": "dot"},
@@ -102,7 +102,7 @@ def test_a_model_that_never_looks_has_no_looks(kind):
 
 def pieces(tokenizer, text, language="en"):
     """A text's tokens with the word that each is said to belong to."""
-    side = Side(Preparation(language), tokenizer)
+    side = SentenceTokenizer(Preparation(language), tokenizer)
     ids = side.encode(text)
     return list(zip(side.pieces(ids), pharaoh.words(side, ids.tolist()), strict=True))
 
@@ -146,7 +146,7 @@ def test_each_chinese_token_is_a_word():
 
 
 def test_no_tokens_have_no_words():
-    side = Side(Preparation("en"), Bytes())
+    side = SentenceTokenizer(Preparation("en"), Bytes())
     assert pharaoh.words(side, []) == []
     assert pharaoh.words(side, [0x20, 0x20]) == [0, 0]
     assert pharaoh.words(side, [0xE6]) == [0], "a character that never comes is something too"

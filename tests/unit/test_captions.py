@@ -27,7 +27,7 @@ from recollect.tasks.captions import data as pictures
 from recollect.tasks.captions import model as captioner
 from recollect.tasks.captions import picture_files, scenes, sources, vision
 from recollect.tasks.captions.bleu import score_captions
-from recollect.tasks.captions.caption_files import LeftOut, plain, read_captions
+from recollect.tasks.captions.caption_files import Skipped, plain, read_captions
 from recollect.tasks.captions.images import apply_views, box_coverage, random_views, to_floats
 from recollect.tasks.captions.instruments import gaze
 from recollect.tasks.captions.picture_files import PictureError, read_picture
@@ -296,9 +296,9 @@ def test_a_line_that_is_no_caption_is_named_by_its_number_in_the_file(tmp_path):
         "captions.tsv": "image\tcaption\na.jpg\tOne dog\n\nb.jpg\t...\nalone\n",
     }.items():
         (tmp_path / name).write_text(text)
-        left = LeftOut()
+        left = Skipped()
         assert list(read_captions(tmp_path / name, left)) == ["a.jpg"]
-        assert [told.rpartition(": ")[2] for told in left.told()] == [f"line 4 of {name}", f"line 5 of {name}"]
+        assert [told.rpartition(": ")[2] for told in left.notes()] == [f"line 4 of {name}", f"line 5 of {name}"]
 
 
 def test_a_cell_that_never_ends_is_one_line(tmp_path):
@@ -394,7 +394,7 @@ def test_pictures_are_read_once_and_again_when_one_changes(tmp_path, monkeypatch
     assert third.fingerprint != first.fingerprint
     parts = [part for part in (third.train, third.valid, third.test) if name in part.names]
     assert np.array_equal(parts[0].images[parts[0].names.index(name)], read_picture(folder / name, 16)[0])
-    for cached in Path(os.environ["RECOLLECT_CACHE"]).rglob("train-*.npy"):
+    for cached in Path(os.environ["RECOLLECT_CACHE"]).rglob("pictures-train-*.bin"):
         cached.write_bytes(cached.read_bytes()[:-5])
     again = pictures.load([folder], pixels=16)
     assert again.fingerprint == third.fingerprint, "what was damaged is made anew"

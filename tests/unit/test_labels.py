@@ -21,7 +21,7 @@ from recollect.tasks.labels import bag
 from recollect.tasks.labels import data as sets
 from recollect.tasks.labels import task as labels
 from recollect.tasks.labels.idx import read_idx
-from recollect.tasks.labels.labelled import Kept, Labelled, Part
+from recollect.tasks.labels.labelled import Artifacts, Labelled, Part
 from recollect.tasks.labels.task import LabelsTask
 from recollect.tasks.labels.texts import in_order, low
 from recollect.tasks.labels.use import classify
@@ -608,10 +608,10 @@ def test_a_damaged_run_is_told_in_a_line(table, tmp_path, content, message):
 
 
 def test_what_is_kept_comes_back():
-    text = Kept(classes=("a", "b"), tokenizer=Words(["<unk>", "<eos>", "good"]), longest=7)
-    image = Kept(classes=("0", "1"), shape=(4, 3), step="row", permute=5)
+    text = Artifacts(classes=("a", "b"), tokenizer=Words(["<unk>", "<eos>", "good"]), longest=7)
+    image = Artifacts(classes=("0", "1"), shape=(4, 3), step="row", permute=5)
     for kept in (text, image):
-        assert Kept.from_json(json.loads(json.dumps(kept.to_json())), kept.tokenizer) == kept
+        assert Artifacts.from_json(json.loads(json.dumps(kept.to_json())), kept.tokenizer) == kept
 
 
 @pytest.mark.parametrize(
@@ -656,7 +656,7 @@ def test_every_recipe_of_labels_can_be_built_at_the_size_it_names(path):
     )
     if "mnist" not in path.stem:
         return
-    kept = Kept(classes=tuple(map(str, range(10))), shape=(28, 28), step=run.data.step, permute=run.data.permute)
+    kept = Artifacts(classes=tuple(map(str, range(10))), shape=(28, 28), step=run.data.step, permute=run.data.permute)
     part = Part(np.zeros((2, 784, 1), np.uint8), np.array([784, 784]), np.array([0, 1]))
     data = Labelled("mnist", kept, part, part, None, "", [])
     resolved = LabelsTask.resolve(run, data, int(parse_number(found.params)))

@@ -19,7 +19,7 @@ from recollect.tasks.ratings import model as models
 from recollect.tasks.ratings import task as ratings
 from recollect.tasks.ratings.generated import Made
 from recollect.tasks.ratings.instruments import nearest_items, score_axes
-from recollect.tasks.ratings.rated import Kept, Part, Ratings
+from recollect.tasks.ratings.rated import Artifacts, Part, Ratings
 from recollect.tasks.ratings.task import RatingsTask
 from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
@@ -209,7 +209,7 @@ def test_without_biases_there_is_only_the_dot_product():
 
 
 def test_rmse_and_mae_are_by_hand():
-    data = by_hand(([0, 0, 1], [0, 1, 1], [1.0, 3.0, 5.0]), Kept(("a", "b"), ("x", "y"), 3.0, 1.0, 5.0))
+    data = by_hand(([0, 0, 1], [0, 1, 1], [1.0, 3.0, 5.0]), Artifacts(("a", "b"), ("x", "y"), 3.0, 1.0, 5.0))
     task = ratings.RatingsTask(ratings.Config(), data)
     found = task.judge(np.array([2.0, 3.0, 9.0]), "valid")  # 9 counts as 5
     assert found["rmse"] == pytest.approx(math.sqrt(1 / 3))
@@ -218,7 +218,7 @@ def test_rmse_and_mae_are_by_hand():
 
 
 def test_the_biases_of_the_baseline_are_damped_means():
-    kept = Kept(("a", "b"), ("x", "y"), 3.0, 1.0, 5.0)
+    kept = Artifacts(("a", "b"), ("x", "y"), 3.0, 1.0, 5.0)
     data = by_hand(([0, 0, 1], [0, 1, 1], [1.0, 3.0, 5.0]), kept)
     task = ratings.RatingsTask(ratings.Config(item_damping=1.0, user_damping=2.0), data)
     x, y = -2 / (1 + 1), (0 + 2) / (2 + 1)

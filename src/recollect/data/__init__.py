@@ -1,3 +1,3 @@
-"""What the data of every task share: files, tokenizers, the cache, and the public sets known by name."""
+"""Data code shared by all tasks: text files, tokenizers, known public sets, and the cache of encoded data."""
 
 TOKENIZERS = ("chars", "chars+bytes", "bytes", "words", "bpe")

@@ -1,9 +1,10 @@
-"""Text from files: UTF-8, plain or gzip, in chunks of bounded size, with errors that say where and what to do."""
+"""UTF-8 text files, plain or gzip, in chunks of bounded size, with errors that name the place and the remedy."""
 
 import codecs
 import contextlib
 import difflib
 import gzip
+import json
 import os
 import re
 import shlex
@@ -11,9 +12,10 @@ import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, TypeVar, cast
 
 StrPath = str | os.PathLike[str]
+T = TypeVar("T")
 
 BLOCK = 1 << 20  # bytes read at a time
 FIRST = 1 << 16  # bytes that decide whether a file in a folder is text
@@ -22,21 +24,21 @@ GZIP = b"\x1f\x8b"  # how a gzip file begins
 
 
 class DataError(ValueError):
-    """One line: what was expected, what was found, where, and what to do."""
+    """An error in the data, in one line: what was expected, what was found, where, and what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message.replace("\r", "\\r").replace("\n", "\\n"))
 
 
 class Unreachable(DataError):
-    """Of data that are nowhere here and could not be downloaded."""
+    """Data that are not on this machine and could not be downloaded."""
 
 
 # ---------------------------------------------------------------------------------------------- one file
 
 
 def chunks(path: StrPath, size: int = BLOCK) -> Iterator[str]:
-    """The text of a file, at most about `size` bytes at a time, whatever its lines look like.
+    """The text of a file in chunks of about `size` bytes at most, independent of line ends.
 
     A byte-order mark is removed, \\r\\n becomes \\n, no character is ever split. A file that is empty, binary or
     not UTF-8 is refused with the byte at which that showed.
@@ -90,7 +92,7 @@ def chunks(path: StrPath, size: int = BLOCK) -> Iterator[str]:
 
 
 def lines(path: StrPath) -> Iterator[str]:
-    """The lines of a file, cut at \\n and nowhere else."""
+    """The lines of a file, split at \\n alone."""
     rest = ""
     for chunk in chunks(path):
         *whole, rest = (rest + chunk).split("\n")
@@ -138,6 +140,20 @@ def _read(file: IO[bytes], size: int, path: Path, at: int) -> bytes:
         raise DataError(f"cannot read {path} at byte {at:,}: {error.strerror or error}") from None
 
 
+def load_json(path: StrPath, what: str, decode: Callable[[Any], T]) -> T:
+    """The JSON value of a file, decoded; whatever goes wrong is a DataError that names the file."""
+    try:
+        data = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise DataError(f"expected {what} at {path}, found {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"expected JSON in {path}, found something else ({error}); copy it anew") from None
+    try:
+        return decode(data)
+    except DataError as error:
+        raise DataError(f"{error} ({path})") from None
+
+
 # ------------------------------------------------------------------------------------------------ guesses
 
 
@@ -151,7 +167,7 @@ def _convert(path: Path, encoding: str) -> str:
 
 
 def _iconv(path: Path, options: str) -> str:
-    """A command that can be pasted as it stands."""
+    """A shell command that converts the file to UTF-8, ready to paste."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
     name = shlex.quote(str(path))
@@ -160,7 +176,7 @@ def _iconv(path: Path, options: str) -> str:
 
 
 def _wide(head: bytes) -> str | None:
-    """The name of the UTF-16 or UTF-32 that `head` seems to be."""
+    """The name of the UTF-16 or UTF-32 encoding of `head`, or None."""
     for mark, name in (
         (codecs.BOM_UTF32_LE, "UTF-32LE"),
         (codecs.BOM_UTF32_BE, "UTF-32BE"),
@@ -321,7 +337,7 @@ class Text:
         return sum(map(len, self))
 
     def locate(self, index: int) -> str:
-        """Where character `index` of this part stands: file, line, and character in that line."""
+        """The place of character `index` of this part: file, line, and character in the line."""
         if self.letters:
             return f"character {index:,} of what is left of the text"
         wanted = self.start + index
@@ -342,7 +358,7 @@ class Text:
 
 
 def only_letters(pieces: Iterable[str]) -> Iterator[str]:
-    """Small letters a to z, with one blank for whatever stands between them, as Dive into Deep Learning reads books."""
+    """Text reduced to the letters a to z in lower case and single blanks, as in Dive into Deep Learning."""
     after_blank = False
     for piece in pieces:
         text = re.sub("[^a-z]+", " ", piece.lower())

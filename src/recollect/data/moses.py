@@ -1,4 +1,4 @@
-"""A sentence made ready for tokenising and brought back: letters made small, words and signs parted as Moses does.
+"""Text preparation before tokenising, and its inverse: lower case, and punctuation and words as Moses splits them.
 
 Published scores on small sets are those of sentences in small letters, with punctuation normalised and tokenised by
 the scripts of Moses, in this order. sacremoses is their port to Python.
@@ -20,7 +20,7 @@ _BLANK_BESIDE = re.compile(rf"(?<=[{_SIGNS}])\s+|\s+(?=[{_SIGNS}])")
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to a sentence before it is tokenised; blanks around it go in any case."""
+    """Normalisation of a sentence before it is tokenised; blanks around it are always removed."""
 
     language: str
     lower: bool = False
@@ -32,7 +32,7 @@ class Preparation:
 
     @property
     def plain(self) -> bool:
-        """Whether it leaves a sentence as it is, but for the blanks around it."""
+        """Whether a sentence is unchanged, except for the blanks around it."""
         return not (self.lower or self.moses)
 
     def apply(self, text: str) -> str:
@@ -45,7 +45,7 @@ class Preparation:
         return text
 
     def undo(self, text: str) -> str:
-        """As a reader would write it. Which letters were large, and which quotation marks stood there, is lost."""
+        """The sentence detokenised for a reader; case and the kind of quotation marks are not restored."""
         if not self.moses:
             return text
         text = _tools(self.language)[2].detokenize(text.split(), unescape=False)

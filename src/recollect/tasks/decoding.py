@@ -15,7 +15,7 @@ from ..core.contract import ContractError, Memory
 from ..core.heat import Metric
 from ..core.inspection import Probe, Request, spread
 from ..core.task import BUILD_ERRORS, A, D, LoadedRun, LoadRun, Task, build_error
-from ..data.sentences import Side
+from ..data.tokenizers.sentences import SentenceTokenizer
 from ..decode.beam import Config as Search
 from ..models import seq2seq
 
@@ -90,7 +90,7 @@ def token_losses(logits: Tensor, y: Tensor, padding: int, smoothing: float = 0.0
 
 
 def guess_baselines(
-    side: Side, train: np.ndarray, train_rows: int, measured: np.ndarray, measured_rows: int
+    side: SentenceTokenizer, train: np.ndarray, train_rows: int, measured: np.ndarray, measured_rows: int
 ) -> dict[str, float]:
     """Nats per token of uniform guessing, and of the frequencies of the training tokens (add-one smoothed).
 

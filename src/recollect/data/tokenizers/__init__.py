@@ -1,4 +1,4 @@
-"""Tokenisers: text to numbers and back, in bounded memory, kept as JSON.
+"""Tokenizers: text to token ids and back, in bounded memory, stored as JSON.
 
 chars   one number a character; the vocabulary is the training text's own (tinyshakespeare: 65)
 bytes   one number a byte of UTF-8: 256, and nothing is ever unknown
@@ -12,13 +12,12 @@ import difflib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ...core.files import write_aside
 from .. import TOKENIZERS
-from ..files import DataError
-from ..fingerprints import sha256_of
+from ..cache import hash_json
+from ..files import DataError, load_json
 from .base import FORMAT, Tokenizer
 from .byte_pairs import Bpe
 from .chars_and_bytes import Bytes, Chars
@@ -28,7 +27,7 @@ KINDS = {"chars": Chars, "bytes": Bytes, "words": Words, "bpe": Bpe}
 
 
 def train(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenizer:
-    """A tokenizer of one of the `TOKENIZERS`, its vocabulary from `texts` (a list, or what can be read again)."""
+    """Train a tokenizer of one of the `TOKENIZERS` on `texts`, which must be iterable more than once."""
     if kind == "chars+bytes":
         return Chars.train(texts, vocab, fallback="bytes")
     if kind not in KINDS:
@@ -39,7 +38,7 @@ def train(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenize
 
 
 def from_json(data: Any) -> Tokenizer:
-    """The tokeniser that `to_json` described."""
+    """The tokenizer that `to_json` described."""
     if not isinstance(data, Mapping):
         raise DataError(f"expected an object in tokenizer.json, found {type(data).__name__}")
     kind = data.get("kind")
@@ -55,18 +54,9 @@ def save(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Tokenizer:
-    try:
-        data = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise DataError(f"expected a tokenizer at {path}, found {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"expected JSON in {path}, found something else ({error}); copy it anew") from None
-    try:
-        return from_json(data)
-    except DataError as error:
-        raise DataError(f"{error} ({path})") from None
+    return load_json(path, "a tokenizer", from_json)
 
 
 def fingerprint(tokenizer: Tokenizer) -> str:
-    """The same for tokenisers that give the same numbers for the same text."""
-    return sha256_of(tokenizer.to_json())
+    """sha256 of a tokenizer's description: equal for tokenizers that encode every text alike."""
+    return hash_json(tokenizer.to_json())

@@ -1,4 +1,4 @@
-"""What a tokeniser is, and what all kinds share: numbers, names and bytes of tokens, and reading what was kept."""
+"""The tokenizer protocol and what all kinds share: ids, names and bytes of tokens, and reading tokenizer.json."""
 
 import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ LONGEST_WORD = 256  # characters; what is longer is no word, and reads as <unk>
 
 
 class Streamer(Protocol):
-    """Numbers in, text out, whole characters only; what was pushed and finished joins to what `decode` gives."""
+    """An incremental decoder: ids in, whole characters out; all pieces joined are what `decode` gives."""
 
     def push(self, token: int) -> str: ...
     def finish(self) -> str: ...
 
 
 class Tokenizer(Protocol):
-    """What every kind offers. Numbers come as the smallest unsigned type that holds `size` values."""
+    """Protocol of a tokenizer. Ids come as the smallest unsigned type that holds `size` values."""
 
     @property
     def kind(self) -> str: ...
@@ -29,7 +29,7 @@ class Tokenizer(Protocol):
     def size(self) -> int: ...
     @property
     def unknown(self) -> int | None:
-        """The number that stands for whatever the vocabulary lacks, if there is one."""
+        """The id of <unk>, if the vocabulary has one."""
         ...
 
     def encode(self, text: str) -> np.ndarray: ...
@@ -41,7 +41,7 @@ class Tokenizer(Protocol):
 
 
 class UnknownCharacter(DataError):
-    """A character outside the vocabulary; `index` is where it stands in the text that was being read."""
+    """A character outside the vocabulary; `index` is its position in the text that was read."""
 
     def __init__(self, character: str, index: int, size: int, where: str | None = None) -> None:
         self.character, self.index, self.size = character, index, size
@@ -58,7 +58,7 @@ def smallest(size: int) -> np.dtype[Any]:
 
 
 def visible(text: str) -> str:
-    """A name for a token that can be printed and put in a figure: spaces and controls made visible."""
+    """A printable name of a token: spaces and control characters made visible."""
     return "".join(c if c.isprintable() and c != " " else "␣" if c == " " else repr(c)[1:-1] for c in text)
 
 
@@ -70,7 +70,7 @@ def utf8(text: str) -> bytes:
 
 
 def code_points(text: str) -> np.ndarray:
-    """The code points of a text, as numbers."""
+    """The code points of a text, as an array."""
     try:
         return np.frombuffer(text.encode("utf-32-le"), np.dtype("<u4"))
     except UnicodeEncodeError as error:
@@ -85,7 +85,7 @@ def _surrogate(text: str, index: int) -> DataError:
 
 
 def checked(ids: Iterable[int], size: int) -> list[int]:
-    """Token numbers, none of them outside a vocabulary of `size`."""
+    """Token ids as an array, checked to lie inside a vocabulary of `size`."""
     numbers: list[int] = ids.tolist() if isinstance(ids, np.ndarray) else [int(i) for i in ids]
     for number in numbers:
         if not 0 <= number < size:
@@ -107,7 +107,7 @@ class _ByteStreamer:
 
 
 class OfBytes:
-    """Kinds whose every token is a string of bytes: text is those bytes joined, then read as UTF-8."""
+    """Base of tokenizers with tokens made of bytes: a text is their bytes joined, decoded as UTF-8."""
 
     pieces: list[bytes]
 
@@ -131,7 +131,7 @@ class OfBytes:
 
 
 def field_of(data: Mapping[str, Any], name: str, kind: type) -> Any:
-    """A value of tokenizer.json, of the type it must have."""
+    """A value of tokenizer.json, checked to be of the given type."""
     value = data.get(name)
     if not isinstance(value, kind):
         raise DataError(f"expected {name!r} as {kind.__name__} in tokenizer.json, found {type(value).__name__}")
@@ -139,7 +139,7 @@ def field_of(data: Mapping[str, Any], name: str, kind: type) -> Any:
 
 
 def strings_of(data: Mapping[str, Any], name: str) -> list[str]:
-    """A list of strings in tokenizer.json, none of them empty."""
+    """A list of non-empty strings in tokenizer.json."""
     values = field_of(data, name, list)
     for value in values:
         if not isinstance(value, str) or not value:

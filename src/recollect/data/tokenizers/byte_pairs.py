@@ -1,4 +1,4 @@
-"""Byte-pair encoding: merges learnt from a sample of a text, and the text cut where no token can straddle the cut."""
+"""Byte-level byte-pair encoding: merges learnt from a sample of the text, long texts encoded in independent runs."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -121,14 +121,14 @@ def _byte_level() -> Any:
 
 @cache
 def _byte_of_letter() -> dict[str, int]:
-    """Byte-level spelling: printable bytes stand for themselves, the others for the letters from U+0100 on."""
+    """The byte of each letter of byte-level BPE: printable bytes as themselves, the others from U+0100 on."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(b): b for b in plain} | {chr(0x100 + n): b for n, b in enumerate(others)}
 
 
 def _sample(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Runs of a text to learn merges from: all of a small one, an even spread of a large one.
+    """Runs of a text to learn merges from: all of a small text, evenly spaced runs of a large one.
 
     First a spread small enough for the trainer even if no word comes twice, then more as long as words repeat.
     """
@@ -151,7 +151,7 @@ def _sample(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _runs(chunks: Iterable[str], longest: int) -> Iterator[list[str]]:
-    """Cut a text wherever byte-level tokens never straddle the cut, and a run without such a place after `longest`.
+    """Split a text where no token can cross the boundary; a run without such a place is split after `longest`.
 
     The cuts depend on the text alone, not on the chunks in which it comes.
     """

@@ -28,7 +28,7 @@ SOLID, GAP, LETTER, STOP, ALONE = 1, 2, 4, 8, 16
 
 @cache
 def classes() -> np.ndarray:
-    """For each code point, which of those classes it belongs to."""
+    """The classes of each code point, as bits."""
     table = np.full(0x110000, SOLID, np.uint8)
     for first, last in ((0x09, 0x0D), (0x1C, 0x20), (0x2000, 0x200A), (0x2028, 0x2029)):
         table[first : last + 1] = 0

@@ -1,4 +1,4 @@
-"""Characters as tokens, with or without bytes for those that are lacking; and bytes as tokens."""
+"""Character tokenizer, optionally with bytes for characters outside the vocabulary; and byte tokenizer."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
@@ -12,7 +12,7 @@ Fallback = Literal["bytes"] | None
 
 
 class Chars(OfBytes):
-    """One number a character, in the order of their code points.
+    """A character tokenizer; ids are in the order of code points.
 
     `<unk>` and the 256 bytes are there only when asked for, after the characters, so that adding one moves no other.
     """
@@ -42,7 +42,7 @@ class Chars(OfBytes):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab: int | None = None, *, fallback: Fallback = None) -> "Chars":
-        """The vocabulary of a text; with `vocab`, its most frequent characters and what stands for the others."""
+        """Train on a text; with `vocab`, its most frequent characters and <unk> or bytes for the others."""
         counts = _count_characters(texts)
         present = np.flatnonzero(counts)
         extra = 256 if fallback else 1
@@ -58,7 +58,7 @@ class Chars(OfBytes):
         return Chars(self.characters, unknown=True)
 
     def lacking(self, texts: Iterable[str]) -> dict[str, int]:
-        """The characters of a text that are not in the vocabulary, and how often they come."""
+        """Counts of the characters of a text that are not in the vocabulary."""
         counts = _count_characters(texts)
         counts[code_points(self.characters)] = 0
         return {chr(code): int(counts[code]) for code in np.flatnonzero(counts)}
@@ -86,7 +86,7 @@ class Chars(OfBytes):
         return ids.astype(smallest(self.size))
 
     def _spell(self, codes: np.ndarray, ids: np.ndarray, lacking: np.ndarray) -> np.ndarray:
-        """Put the bytes of each lacking character in its place."""
+        """Replace each character outside the vocabulary by its bytes."""
         spelt = codes[lacking].tobytes().decode("utf-32-le").encode("utf-8")
         lengths = 1 + sum((codes >= bound).astype(np.intp) for bound in (0x80, 0x800, 0x10000))
         times = np.where(lacking, lengths, 1)
@@ -128,7 +128,7 @@ def _count_characters(texts: Iterable[str]) -> np.ndarray:
 
 
 class Bytes(OfBytes):
-    """One number a byte of UTF-8."""
+    """A tokenizer of UTF-8 bytes."""
 
     kind = "bytes"
     unknown = None

@@ -1,4 +1,4 @@
-"""Words as tokens: split at blanks, or character by character in scripts that have none between words."""
+"""Word tokenizer: split at blanks, or at every character in scripts without spaces between words."""
 
 import re
 from collections import Counter
@@ -37,7 +37,7 @@ _BLANKS = re.compile(rf"{_BLANK}{{2,}}")
 
 
 class Words:
-    """One number a word. Words stand between blanks, a newline is `<eos>`, any other word is `<unk>`.
+    """A word tokenizer: words are split at blanks, a newline is `<eos>`, a word outside the vocabulary `<unk>`.
 
     Where a text is written without spaces (`spaceless`: Chinese, Japanese, Thai), each character of such a script is
     a word of its own, and a blank next to one is a word too, so that `decode` gives back the text. Elsewhere runs of
@@ -152,7 +152,7 @@ def _split(text: str, spaceless: bool) -> list[str]:
 
 
 def _split_stream(chunks: Iterable[str], spaceless: bool) -> Iterator[list[str]]:
-    """The words of the joined chunks. What is carried on is the last word, cut where it is no word any more."""
+    """The words of the joined chunks; the last word of a chunk is carried over, up to the longest word."""
     carry = ""
     for chunk in rechunk(chunks, 1 << 18):
         buffer = carry + chunk

@@ -1,4 +1,4 @@
-"""Captions as they are written: lines `name TAB caption` or `name#i TAB caption`, or CSV, made plain words."""
+"""Caption files: lines `name TAB caption` or `name#i TAB caption`, or CSV; captions normalised to plain words."""
 
 import csv
 import re
@@ -16,7 +16,7 @@ _HEADER = re.compile(r'\s*"?[\w ]+"?\s*[,\t]\s*"?captions?"?\s*', re.IGNORECASE)
 
 
 class _Table(dict[int, str | None]):
-    """For `str.translate`: signs become blanks, but for those inside words."""
+    """A table for `str.translate` that replaces punctuation by blanks, except for marks inside words."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -29,14 +29,14 @@ _PLAIN = _Table()
 
 
 def plain(caption: str) -> str:
-    """A caption as it is learned and compared: letters made small, only words, a blank between them."""
+    """A caption normalised for training and scoring: lower case, words only, a blank between them."""
     words = unicodedata.normalize("NFC", caption.lower()).translate(_PLAIN).split()
     return " ".join(word for word in (word.strip("'-") or word for word in words) if any(map(str.isalnum, word)))
 
 
 @dataclass
-class LeftOut:
-    """What could not be used, by reason: how much, and the first few by name."""
+class Skipped:
+    """Items that could not be used, by reason: their number, and the first few by name."""
 
     found: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -46,31 +46,32 @@ class LeftOut:
         if len(some := self.found.setdefault(reason, [])) < NAMED and name not in some:
             some.append(name)
 
-    def told(self) -> list[str]:
+    def notes(self) -> list[str]:
+        """One line for each reason."""
         return [
             f"{self.counts[reason]:,} {reason}: {', '.join(some)}{', …' if self.counts[reason] > len(some) else ''}"
             for reason, some in self.found.items()
         ]
 
 
-def read_captions(path: Path, left: LeftOut | None = None) -> dict[str, list[str]]:
-    """The captions of each picture, plain, in the order of the file; `left` hears of what could not be used."""
-    left = LeftOut() if left is None else left
+def read_captions(path: Path, skipped: Skipped | None = None) -> dict[str, list[str]]:
+    """The normalised captions of each picture, in the order of the file; `skipped` collects unusable lines."""
+    skipped = Skipped() if skipped is None else skipped
     found: dict[str, list[str]] = {}
     for number, name, caption in _captions(path):
         if name is None:
             if caption.strip():
-                left.add("lines that are no `name TAB caption`", f"line {number:,} of {path.name}")
+                skipped.add("lines that are no `name TAB caption`", f"line {number:,} of {path.name}")
         elif words := plain(caption):
             if words not in (known_ones := found.setdefault(_NUMBERED.sub("", name), [])):
                 known_ones.append(words)
         else:
-            left.add("captions without a word", f"line {number:,} of {path.name}")
+            skipped.add("captions without a word", f"line {number:,} of {path.name}")
     return found
 
 
 def _captions(path: Path) -> Iterator[tuple[int, str | None, str]]:
-    """Line, name and caption; no name where a line is something else."""
+    """Line number, picture name and caption of each line; the name is None for a line of another form."""
     rest = (line.rstrip("\r") for line in lines(path))
     first = next(rest, "")
     headed = _HEADER.fullmatch(first) is not None
@@ -92,5 +93,5 @@ def _captions(path: Path) -> Iterator[tuple[int, str | None, str]]:
 
 
 def names_in(path: Path) -> Iterator[str]:
-    """The names that a list of pictures holds, one on each line."""
+    """The picture names of a list, one on each line."""
     return (line.strip() for line in lines(path) if line.strip())

@@ -1,4 +1,4 @@
-"""What captioned pictures are: arrays by split, and what a run keeps of them."""
+"""Captioned pictures: arrays by split, and the part of them that a run folder stores."""
 
 import json
 from collections.abc import Mapping
@@ -9,50 +9,43 @@ from typing import Any
 import numpy as np
 
 from ...core.files import write_aside
-from ...data.files import DataError
-from ...data.sentences import Side
+from ...data.files import DataError, load_json
+from ...data.tokenizers.sentences import SentenceTokenizer
 
 FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
-    """What a run must keep of its data: how captions become numbers, and the size of pictures."""
+class Artifacts:
+    """What a run folder stores of its data: the tokenizer of captions, and the size of pictures."""
 
-    side: Side
+    side: SentenceTokenizer
     pixels: int
 
     def to_json(self) -> dict[str, Any]:
         return {"format": FORMAT, "pixels": self.pixels, "captions": self.side.to_json()}
 
     @classmethod
-    def from_json(cls, data: Any) -> "Kept":
+    def from_json(cls, data: Any) -> "Artifacts":
         if not isinstance(data, Mapping) or data.get("format") != FORMAT:
             raise DataError(f"expected format {FORMAT} of the words of captions, found something else")
         pixels = data.get("pixels")
         if not isinstance(pixels, int) or isinstance(pixels, bool) or not 2 <= pixels <= 4096:
             raise DataError(f"expected pixels from 2 to 4096 beside the words of captions, found {pixels!r}")
-        return cls(Side.from_json(data.get("captions")), pixels)
+        return cls(SentenceTokenizer.from_json(data.get("captions")), pixels)
 
 
-def save_kept(kept: Kept, path: Path) -> None:
-    write_aside(path, json.dumps(kept.to_json(), ensure_ascii=False).encode())
+def save_artifacts(artifacts: Artifacts, path: Path) -> None:
+    write_aside(path, json.dumps(artifacts.to_json(), ensure_ascii=False).encode())
 
 
-def load_kept(path: Path) -> Kept:
-    try:
-        return Kept.from_json(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise DataError(f"expected the words of captions at {path}, found {error.strerror or error}") from None
-    except DataError as error:
-        raise DataError(f"{error} ({path})") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"expected JSON in {path}, found something else ({error}); copy it anew") from None
+def load_artifacts(path: Path) -> Artifacts:
+    return load_json(path, "the words of captions", Artifacts.from_json)
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The pictures of one split, with their captions, one or several each."""
+    """The pictures of one split with their captions, one or more each."""
 
     images: np.ndarray  # N P P 3, uint8
     names: list[str]  # N
@@ -77,10 +70,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Captioned:
-    """Pictures with captions by split, and what is known of them."""
+    """Pictures with captions by split."""
 
     name: str
-    side: Side
+    side: SentenceTokenizer
     pixels: int
     train: Part
     valid: Part

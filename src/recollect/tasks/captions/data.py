@@ -10,15 +10,16 @@ One picture is in memory at a time. What cannot be used is counted and named.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from ...data import known, shards
+import numpy as np
+
+from ...data.cache import Entry, Loaded, Sources, cache_folder, name_folder
 from ...data.files import DataError, StrPath
-from ...data.fingerprints import folder_name
 from . import scenes
-from .cache import make, recall
-from .captioned import FORMAT, Captioned, Kept
+from .captioned import FORMAT, Artifacts, Captioned
 from .settings import COUNT, LONGEST, SHARE
-from .sources import SETS, SHAPES, Known, Scenes, Work, open_folder
+from .sources import SETS, SHAPES, KnownPictures, PictureSource, Scenes, open_folder
 from .tokens import assemble
 
 PIXELS = 96
@@ -36,7 +37,7 @@ def load(
     seed: int = 0,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
-    kept: Kept | None = None,
+    kept: Artifacts | None = None,
 ) -> Captioned:
     """Read pictures with captions.
 
@@ -54,15 +55,31 @@ def load(
     size = kept.pixels if kept is not None else own
     if not 0 < share < 0.5:
         raise DataError(f"expected a share between 0 and 0.5 for each of validation and test, found {share}")
-    work: Work
+    source: PictureSource
     if name == SHAPES:
-        work = Scenes(count, seed, size)
+        source = Scenes(count, seed, size)
     elif name in SETS:
-        work = Known(name, size, known.find_files(SETS[name].splits, data_dir, cache))
+        source = KnownPictures(name, size, SETS[name].find(data_dir, cache))
     else:
-        work = open_folder(Path(name).expanduser(), size, share, whole)
-    settings = {"format": FORMAT, "pixels": size, "work": work.describe()}
-    place = known.cache_folder(cache) / "pictures" / folder_name(work.name, settings)
-    sources = shards.Sources(work.paths)
-    found = recall(place, sources, settings, size) or make(place, sources, settings, work, size)
-    return assemble(work, found, size, least, longest, kept)
+        source = open_folder(Path(name).expanduser(), size, share, whole)
+    settings = {"format": FORMAT, "pixels": size, "work": source.describe()}
+    folder = cache_folder(cache) / "pictures" / name_folder(source.name, settings)
+    entry = Entry(folder, "pictures", Sources(source.paths), settings, "pictures")
+    return assemble(source, entry.load() or _store(entry, source, size), size, least, longest, kept)
+
+
+def _store(entry: Entry, source: PictureSource, pixels: int) -> Loaded:
+    """Read every picture, and write it to the cache."""
+    notes: list[str] = []
+    splits: dict[str, dict[str, list[Any]]] = {}
+    with entry.write() as writer:
+        hashes = {file["path"]: file["sha256"] for file in entry.sources.record()["files"]}
+        for row in source.rows(hashes, notes):
+            if row.split not in splits:
+                splits[row.split] = {name: [] for name in ("name", "captions", "boxes", "named", "held_out")}
+                writer.add_array(row.split, np.dtype("u1"), (pixels, pixels, 3))
+            writer.arrays[row.split].append(row.image[None])
+            for name, values in splits[row.split].items():
+                values.append(getattr(row, name))
+        writer.content = {"splits": splits, "notes": notes}
+    return entry.load_written()

@@ -1,4 +1,4 @@
-"""Where pictures with captions come from: rendered scenes, a known set, or a folder; and which split each is in."""
+"""Sources of pictures with captions: rendered scenes, a known set, or a folder; each picture with its split."""
 
 import json
 from abc import ABC, abstractmethod
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.files import DataError, walk
-from ...data.known import KnownFile, KnownSet
+from ...data.known import CaptionSet, sets_of
 from . import scenes
-from .caption_files import LeftOut, names_in, read_captions
+from .caption_files import Skipped, names_in, read_captions
 from .picture_files import PictureError, read_picture
 from .scenes import SPLITS
 from .settings import COUNT
@@ -20,57 +20,11 @@ SHAPES = "shapes"  # the name of the rendered scenes
 COUNTS = {"train": COUNT, "valid": 1_000, "test": 1_000}  # scenes
 CAPTIONS = ("captions.tsv", "captions.txt", "captions.csv", "Flickr8k.token.txt", "Flickr8k.token.txt.gz")
 LISTS = {"train": "*trainImages.txt", "valid": "*devImages.txt", "test": "*testImages.txt"}
-
-
-def _flickr8k(name: str, size: int, sha256: str, text_sha256: str | None = None) -> KnownFile:
-    return KnownFile(path=f"flickr8k/{name}", sha256=sha256, text_sha256=text_sha256 or sha256, size=size)
-
-
-_FLICKR8K = _flickr8k(
-    "Flickr8k.token.txt.gz",
-    2_974_628,
-    "fee3312b032ac2de9ee66c637ecea8c0cbd99832a6c6fdc30d132423fdb1e1d2",
-    "58394263a018834e603d1cde7512cf34a752fbf2f40535f4aaa2eda77e0ed4a3",
-)
-SETS: dict[str, KnownSet] = {  # of each part: pictures, names, captions
-    "flickr8k": KnownSet(
-        name="flickr8k",
-        about="photographs at 96 pixels, squashed to squares, with five captions each; 6,000 / 1,000 (dev)",
-        licence="Flickr terms, research only",
-        splits={
-            "train": (
-                _flickr8k(
-                    "images96_train.npz",
-                    18_700_652,
-                    "7b6a099c5bbb5e451d9e2bd8cdc4252e5258cb79eed4dc310820b293b7ed1c00",
-                ),
-                _flickr8k(
-                    "Flickr_8k.trainImages.txt",
-                    154_678,
-                    "e330ddd5156a4c2d2e2b67bc587e70e588f2d132bd8a10dc54dcb71e58115d8e",
-                ),
-                _FLICKR8K,
-            ),
-            "valid": (
-                _flickr8k(
-                    "images96_dev.npz",
-                    3_129_565,
-                    "43addf1dda6c93e51a8ed6eba4b9e962a4ed270246525531bde99b671f8a1802",
-                ),
-                _flickr8k(
-                    "Flickr_8k.devImages.txt",
-                    25_801,
-                    "18ba829f47f6df1cb830bf7f0506e2ddf333818925299babbd1bbcaf50fdc504",
-                ),
-                _FLICKR8K,
-            ),
-        },
-    ),
-}
+SETS = sets_of(CaptionSet)
 
 
 class Row(NamedTuple):
-    """One picture on its way to the cache."""
+    """One picture with its captions, as it is read from its source."""
 
     split: str
     name: str
@@ -81,24 +35,24 @@ class Row(NamedTuple):
     held_out: bool | None = None
 
 
-class Work(ABC):
-    """What pictures are made of: read once, when the cache has none of them."""
+class PictureSource(ABC):
+    """A source of captioned pictures, read when the cache does not have them."""
 
     name: str
     paths: list[Path]
     mirrored = True
-    whole = False  # whether each part is all of it
+    whole = False  # whether every split is the whole source
 
     @abstractmethod
     def describe(self) -> list[Any]:
-        """What the pictures depend on, apart from the files at `paths`."""
+        """Whatever the pictures depend on beside the files at `paths`, as JSON."""
 
     @abstractmethod
     def rows(self, hashes: Mapping[str, str], notes: list[str]) -> Iterator[Row]:
-        """Every picture; `hashes` are those of `paths`."""
+        """Every picture; `hashes` are the sha256 of `paths`; what a reader should know is appended to `notes`."""
 
 
-class Scenes(Work):
+class Scenes(PictureSource):
     """Rendered scenes."""
 
     mirrored = False  # left would become right
@@ -113,7 +67,7 @@ class Scenes(Work):
     def describe(self) -> list[Any]:
         import PIL
 
-        # whatever a scene depends on: what can be drawn, and who draws it
+        # the vocabulary of scenes, and the versions that draw them
         kinds = [sorted(scenes.COLOURS.items()), scenes.SHAPES, sorted(scenes.SIZES.items()), sorted(scenes.HELD_OUT)]
         made = [scenes.SHARE, scenes.JITTER, scenes.NOISE, scenes.CLEAR, PIL.__version__, np.__version__]
         return json.loads(json.dumps([SHAPES, self.counts, self.seed, *kinds, *made]))
@@ -126,8 +80,8 @@ class Scenes(Work):
                 yield Row(split, f"{split}-{number}", one.image, list(one.captions), boxes, named, one.held_out)
 
 
-class Known(Work):
-    """A known set: pictures end to end in one array, names, and lines of captions."""
+class KnownPictures(PictureSource):
+    """A known set: for each split JPEG files packed in an array, a list of names, and a file of captions."""
 
     def __init__(self, name: str, pixels: int, files: dict[str, list[Path]]) -> None:
         self.name, self.pixels, self.files = name, pixels, files
@@ -137,22 +91,22 @@ class Known(Work):
         return [self.name]
 
     def rows(self, hashes: Mapping[str, str], notes: list[str]) -> Iterator[Row]:
-        left = LeftOut()
+        skipped = Skipped()
         for split, (images, names, lines) in self.files.items():
-            captions = read_captions(lines, left)
+            captions = read_captions(lines, skipped)
             listed = set(names_in(names))
             for name, content in packed(images):
                 if name not in listed or not captions.get(name):
-                    left.add("pictures without captions", name)
+                    skipped.add("pictures without captions", name)
                     continue
                 pixels, said = read_picture(content, self.pixels, name=f"{name} in {images}")
                 notes += said
                 yield Row(split, name, pixels, captions[name])
-        notes += left.told()
+        notes += skipped.notes()
 
 
 def packed(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Names and files of an npz that holds them end to end: `jpeg`, `offsets`, `names`."""
+    """Names and contents of the files in an .npz with `jpeg` (end to end), `offsets` and `names`."""
     try:
         with np.load(path, allow_pickle=False) as found:
             content, offsets, names = found["jpeg"], found["offsets"], found["names"]
@@ -165,7 +119,7 @@ def packed(path: Path) -> Iterator[tuple[str, bytes]]:
         yield name, content[offsets[number] : offsets[number + 1]].tobytes()
 
 
-class Folder(Work):
+class PictureFolder(PictureSource):
     """A folder of pictures and a file of captions."""
 
     def __init__(
@@ -177,11 +131,11 @@ class Folder(Work):
         split: Callable[[str, str], str | None],
         lists: Sequence[Path],
         about: list[Any],
-        left: "LeftOut",
+        skipped: Skipped,
         whole: bool,
     ) -> None:
         self.name = folder.absolute().name
-        self.pixels, self.files, self.captions, self.split, self.left = pixels, files, captions, split, left
+        self.pixels, self.files, self.captions, self.split, self.skipped = pixels, files, captions, split, skipped
         self.about, self.whole = about, whole
         self.paths = [*lists, *files.values()]
 
@@ -192,20 +146,20 @@ class Folder(Work):
         for name, path in self.files.items():
             split = self.split(name, hashes[str(path.absolute())])
             if split is None:
-                self.left.add("pictures that are in none of the lists", name)
+                self.skipped.add("pictures that are in none of the lists", name)
                 continue
             try:
                 pixels, said = read_picture(path, self.pixels)
             except PictureError as error:
-                self.left.add("pictures that cannot be read", f"{name} ({str(error).partition(': ')[2]})")
+                self.skipped.add("pictures that cannot be read", f"{name} ({str(error).partition(': ')[2]})")
                 continue
             for note in said:
-                self.left.add(note.partition(": ")[2], name)
+                self.skipped.add(note.partition(": ")[2], name)
             yield Row(split, name, pixels, self.captions[name])
-        notes += self.left.told()
+        notes += self.skipped.notes()
 
 
-def open_folder(folder: Path, pixels: int, share: float, whole: bool) -> Folder:
+def open_folder(folder: Path, pixels: int, share: float, whole: bool) -> PictureFolder:
     """The pictures of a folder that have captions, and how they are split."""
     if not folder.is_dir():
         found = "a file" if folder.exists() else "none"
@@ -218,8 +172,8 @@ def open_folder(folder: Path, pixels: int, share: float, whole: bool) -> Folder:
             f"expected captions in {folder} ({', '.join(CAPTIONS)}), found none; write a line `name TAB caption` for "
             "each into captions.tsv"
         )
-    left = LeftOut()
-    captions = read_captions(lines, left)
+    skipped = Skipped()
+    captions = read_captions(lines, skipped)
     lists = {
         split: path for split, pattern in LISTS.items() for path in sorted(folder.glob(pattern))[:1] if path.is_file()
     }
@@ -227,11 +181,11 @@ def open_folder(folder: Path, pixels: int, share: float, whole: bool) -> Folder:
     files = {name: pictures[name] for name in captions if name in pictures}
     for name in captions:
         if name not in pictures:
-            left.add("pictures that have captions, but are not there", name)
+            skipped.add("pictures that have captions, but are not there", name)
     used = set(files.values())
     for name, path in pictures.items():
         if path not in used and name == path.relative_to(folder).as_posix():
-            left.add("files without captions", name)
+            skipped.add("files without captions", name)
     if not files:
         some = next(iter(captions), None)
         told = f"such as {some!r}, which is not in {folder}" if some else f"none that can be used in {lines}"
@@ -247,11 +201,11 @@ def open_folder(folder: Path, pixels: int, share: float, whole: bool) -> Folder:
         return "valid" if place < share else "test" if place < 2 * share else "train"
 
     about = ["folder", str(folder.absolute()), None if whole else share, whole]
-    return Folder(folder, pixels, files, captions, split, [lines, *lists.values()], about, left, whole)
+    return PictureFolder(folder, pixels, files, captions, split, [lines, *lists.values()], about, skipped, whole)
 
 
 def _pictures(folder: Path, others: set[Path]) -> dict[str, Path]:
-    """Files by their place in the folder, and by their bare name where only one has it."""
+    """Files by relative path, and by base name where that is unique."""
     paths = [path for path in walk(folder) if path not in others]
     found = {path.relative_to(folder).as_posix(): path for path in paths}
     bare: dict[str, list[Path]] = {}

@@ -36,7 +36,7 @@ from ..decoding import (
 )
 from . import data, model, probe
 from .bleu import ORDERS, bleu_metric, score_captions
-from .captioned import Captioned, Kept, Part, load_kept, save_kept
+from .captioned import Artifacts, Captioned, Part, load_artifacts, save_artifacts
 from .images import apply_views, box_coverage, random_views, to_floats
 from .settings import Config, DataConfig
 from .sources import SETS, SHAPES
@@ -56,7 +56,7 @@ class Batch(NamedTuple):
     number: int
 
 
-class CaptionsTask(DecodingTask[Captioned, Kept]):
+class CaptionsTask(DecodingTask[Captioned, Artifacts]):
     """Pictures to describe."""
 
     name = "captions"
@@ -76,22 +76,22 @@ class CaptionsTask(DecodingTask[Captioned, Kept]):
     # Data and models
 
     @classmethod
-    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Kept | None = None) -> Captioned:
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Artifacts | None = None) -> Captioned:
         settings = asdict(config)
         settings["share"] = settings.pop("held_out")  # a model's `share` says which tables are one
         return data.load(**settings, data_dir=data_dir, kept=artifacts)
 
     @classmethod
-    def artifacts_of(cls, data: Captioned) -> Kept:
-        return Kept(data.side, data.pixels)
+    def artifacts_of(cls, data: Captioned) -> Artifacts:
+        return Artifacts(data.side, data.pixels)
 
     @classmethod
-    def save_artifacts(cls, artifacts: Kept, folder: Path) -> None:
-        save_kept(artifacts, folder / "tokenizer.json")
+    def save_artifacts(cls, artifacts: Artifacts, folder: Path) -> None:
+        save_artifacts(artifacts, folder / "tokenizer.json")
 
     @classmethod
-    def load_artifacts(cls, folder: Path) -> Kept:
-        return load_kept(artifact_path(folder, "tokenizer.json"))
+    def load_artifacts(cls, folder: Path) -> Artifacts:
+        return load_artifacts(artifact_path(folder, "tokenizer.json"))
 
     @classmethod
     def describe_data(cls, data: Captioned) -> dict[str, Any]:
@@ -107,12 +107,12 @@ class CaptionsTask(DecodingTask[Captioned, Kept]):
         )
 
     @classmethod
-    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Kept) -> DataConfig:
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Artifacts) -> DataConfig:
         """All of another folder is the part that is measured; sets that have parts keep them."""
         return replace(config, data=tuple(data), whole=data[0] not in (SHAPES, *SETS))
 
     @classmethod
-    def model_sizes(cls, artifacts: Kept) -> dict[str, int]:
+    def model_sizes(cls, artifacts: Artifacts) -> dict[str, int]:
         return {"words": artifacts.side.size, "pixels": artifacts.pixels}
 
     @classmethod
@@ -127,7 +127,7 @@ class CaptionsTask(DecodingTask[Captioned, Kept]):
         )
 
     @classmethod
-    def law_example(cls, model: Any, artifacts: Kept) -> tuple[nn.Module, Tensor, Memory | None]:
+    def law_example(cls, model: Any, artifacts: Artifacts) -> tuple[nn.Module, Tensor, Memory | None]:
         draw = torch.Generator().manual_seed(0)
         images = torch.rand(3, 3, artifacts.pixels, artifacts.pixels, generator=draw, dtype=model.like().dtype)
         with torch.no_grad():
@@ -397,10 +397,10 @@ class CaptionsTask(DecodingTask[Captioned, Kept]):
     # Inspection and races
 
     @classmethod
-    def probe(cls, run: LoadedRun[Captioned, Kept], request: Request) -> Probe:
+    def probe(cls, run: LoadedRun[Captioned, Artifacts], request: Request) -> Probe:
         return probe.probe(run, request)
 
-    def sample(self, run: LoadedRun[Captioned, Kept]) -> list[dict[str, Any]]:
+    def sample(self, run: LoadedRun[Captioned, Artifacts]) -> list[dict[str, Any]]:
         """The first pictures of validation by number, each with a reference and the model's own caption."""
         side, references = run.artifacts.side, self.part("valid").captions
         lists = self.hypotheses(run.model, "valid", greedy_settings(self.config), SAMPLES)
@@ -411,7 +411,7 @@ class CaptionsTask(DecodingTask[Captioned, Kept]):
             for i, text in enumerate(texts)
         ]
 
-    def declared_cost(self, run: LoadedRun[Captioned, Kept], length: int) -> tuple[float, float]:
+    def declared_cost(self, run: LoadedRun[Captioned, Artifacts], length: int) -> tuple[float, float]:
         """Of a caption of that length, its picture already read."""
         own = run.model.cost(1, length, run.model.eye.cells())
         return own.flops, own.state_bytes

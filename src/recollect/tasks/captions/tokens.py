@@ -1,62 +1,65 @@
-"""Captions as numbers: words from the training part, tokens of all parts, each with its picture."""
+"""Captions as tokens: a vocabulary from the training part, and the tokens of every part with their pictures."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...data.cache import Loaded, hash_json
 from ...data.files import DataError
-from ...data.fingerprints import sha256_of
 from ...data.moses import Preparation
-from ...data.sentences import Side
+from ...data.tokenizers.sentences import SentenceTokenizer
 from ...data.tokenizers.words import Words
-from .captioned import Captioned, Kept, Part
+from .captioned import Artifacts, Captioned, Part
 from .scenes import SPLITS
-from .sources import Work
+from .sources import PictureSource
 
 MANY = 5_000  # training captions from which on rare words are left out
 
 
 def assemble(
-    work: Work, found: dict[str, Any], pixels: int, least: int | None, longest: int, kept: Kept | None
+    source: PictureSource, found: Loaded, pixels: int, least: int | None, longest: int, kept: Artifacts | None
 ) -> Captioned:
-    """Words from the training captions, and tokens of all."""
-    splits: dict[str, dict[str, Any]] = found["splits"]
-    notes: list[str] = list(found["notes"])
-    if work.whole:
+    """Captioned pictures with a vocabulary of the training captions, or that of `kept`."""
+    splits: dict[str, dict[str, Any]] = {
+        split: rows | {"images": found.arrays[split], "sha256": found.hashes[split], "count": len(rows["name"])}
+        for split, rows in found.content["splits"].items()
+    }
+    notes: list[str] = list(found.content["notes"])
+    if source.whole:
         splits = {split: splits["valid"] for split in SPLITS if "valid" in splits}
     for split in ("train", "valid"):
         if split not in splits:
             total = sum(part["count"] for part in splits.values())
             some = f"{total:,} pictures in all" if total else "; ".join(notes) or "no picture that can be read"
             raise DataError(
-                f"expected pictures for the {split} part of {work.name}, found none ({some}); give more pictures, "
+                f"expected pictures for the {split} part of {source.name}, found none ({some}); give more pictures, "
                 "another share, or lists of each part"
             )
     if kept is None:
-        side = Side(Preparation("captions", lower=True), words_of(splits["train"]["captions"], least))
+        side = SentenceTokenizer(Preparation("captions", lower=True), words_of(splits["train"]["captions"], least))
     else:
         side = kept.side
     parts = {name: _part(split, side, longest if name == "train" else None, notes) for name, split in splits.items()}
     for name, part in parts.items():
         if side.unknown is not None and (share := float((part.tokens == side.unknown).mean())):
             notes.append(f"{name}: {100 * share:.3g} % of the words are unknown")
-    about = [[name, split["sha256"], split["names"], split["captions"]] for name, split in sorted(splits.items())]
+    about = [[name, split["sha256"], split["name"], split["captions"]] for name, split in sorted(splits.items())]
     return Captioned(
-        name=work.name,
+        name=source.name,
         side=side,
         pixels=pixels,
         train=parts["train"],
         valid=parts["valid"],
         test=parts.get("test"),
-        fingerprint=sha256_of([pixels, about, side.to_json()]),
+        fingerprint=hash_json([pixels, about, side.to_json()]),
         notes=notes,
-        mirrored=work.mirrored,
+        mirrored=source.mirrored,
     )
 
 
 def words_of(captions: Iterable[Sequence[str]], least: int | None = None) -> Words:
-    """The words that occur at least so often, the most frequent first."""
+    """A tokenizer of the words that occur at least `least` times, the most frequent first."""
     lines = [f"{caption}\n" for some in captions for caption in some]
     least = (5 if len(lines) >= MANY else 1) if least is None else least
     every = Words.train(lines)
@@ -69,7 +72,7 @@ def words_of(captions: Iterable[Sequence[str]], least: int | None = None) -> Wor
     return Words(every.words[: 2 + often], spaceless=every.spaceless)
 
 
-def _part(split: dict[str, Any], side: Side, longest: int | None, notes: list[str]) -> Part:
+def _part(split: dict[str, Any], side: SentenceTokenizer, longest: int | None, notes: list[str]) -> Part:
     """The captions of a split as tokens; with `longest`, without those that are longer."""
     tokens, named, first, texts, rows, long = [], [], [0], [], [], 0
     total = 0
@@ -99,7 +102,7 @@ def _part(split: dict[str, Any], side: Side, longest: int | None, notes: list[st
     scenic = bool(named)
     return Part(
         images=images,
-        names=[split["names"][row] for row in rows],
+        names=[split["name"][row] for row in rows],
         captions=texts,
         tokens=np.concatenate(tokens).astype(np.int32),
         offsets=np.cumsum([0, *map(len, tokens)]),

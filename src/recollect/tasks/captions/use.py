@@ -10,7 +10,7 @@ import torch
 
 from ...core.contract import Memory
 from ...core.task import LoadedRun
-from ...data.sentences import Side
+from ...data.tokenizers.sentences import SentenceTokenizer
 from ...decode import beam
 from ...decode.beam import Config as Search
 from ...decode.beam import Hypothesis
@@ -48,7 +48,7 @@ def caption(run: LoadedRun[Any, Any], files: Iterable[str | Path], search: Searc
             yield Described(str(file), image, found, texts, notes)
 
 
-def search_captions(model: Any, memory: Memory, side: Side, search: Search) -> list[list[Hypothesis]]:
+def search_captions(model: Any, memory: Memory, side: SentenceTokenizer, search: Search) -> list[list[Hypothesis]]:
     """The n-best captions of each picture of the memory."""
     banned = [side.pad, side.begin, *([] if side.unknown is None else [side.unknown])]  # no word is no caption
     return beam.search(model, memory, begin=side.begin, end=side.end, config=search, banned=banned)

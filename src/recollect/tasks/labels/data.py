@@ -1,4 +1,4 @@
-"""Labelled sequences: texts with a label in a table, or images as IDX files, as arrays ready to train on.
+"""Labelled sequences as arrays: texts from a table, or images from IDX files.
 
 A table is UTF-8, plain or gzip: one text a line, a tab, its label, in either order, with or without a header. Rows of
 a text become one array of tokens end to end, so that millions of lines cost a few bytes a token. An image is a
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...data.files import DataError, StrPath
 from .images import read_images
-from .labelled import Kept, Labelled, StepName
+from .labelled import Artifacts, Labelled, StepName
 from .sources import SETS, find_images, find_tables
 from .tables import Table
 from .texts import read_texts
@@ -33,9 +33,9 @@ def load(
     permute: int | None = None,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
-    kept: Kept | None = None,
+    kept: Artifacts | None = None,
 ) -> Labelled:
-    """Read labelled rows.
+    """Read labelled sequences.
 
     `data` is one or more tables, a folder of IDX files named as MNIST's are, or the name of a known set. Without
     validation files about `share` of the texts is the validation part: those whose hash is low, so that a text that

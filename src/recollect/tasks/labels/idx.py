@@ -1,4 +1,4 @@
-"""The IDX format, in which MNIST comes: an array of bytes under a head that tells its shape."""
+"""The IDX file format of MNIST: a header with the shape, then an array of bytes."""
 
 import gzip
 import struct
@@ -11,7 +11,7 @@ from ...data.files import DataError
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:
-    """An IDX file of bytes, packed or not: two zeros, the type, the number of dimensions, their sizes, the bytes."""
+    """Read an IDX file of bytes, packed or not: two zeros, type, number of dimensions, sizes, data."""
     try:
         raw = path.read_bytes()
         data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw

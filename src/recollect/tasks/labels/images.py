@@ -1,4 +1,4 @@
-"""Labelled images as sequences: read in pairs of files, split, and checked against what a run knows."""
+"""Labelled images as sequences of pixels or rows, from pairs of IDX files."""
 
 from pathlib import Path
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from ...data.files import DataError
 from .idx import read_idx
-from .labelled import Kept, Labelled, Part, StepName, assemble
+from .labelled import Artifacts, Labelled, Part, StepName, assemble
 
 HELD = 12  # one image in so many, the last ones of the training part, is for validation: 5,000 of MNIST's 60,000
 
 
 def read_images(
-    name: str, paths: dict[str, list[Path]], step: StepName, permute: int | None, kept: Kept | None
+    name: str, paths: dict[str, list[Path]], step: StepName, permute: int | None, kept: Artifacts | None
 ) -> Labelled:
-    """The images of IDX files by split; with `kept`, as a run laid out its own."""
+    """The images of IDX files by split; with `kept`, in the layout and classes of that run."""
     read: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for split, (pictures, answers) in paths.items():
         images, labels = read_idx(pictures, 3), read_idx(answers, 1)
@@ -32,7 +32,7 @@ def read_images(
         count = int(labels[:-held].max()) + 1
         if len(np.unique(labels[:-held])) < 2:
             raise DataError(f"expected at least two labels to tell apart, found one in {paths['train'][1]}")
-        kept = Kept(classes=tuple(map(str, range(count))), shape=shape, step=step, permute=permute)
+        kept = Artifacts(classes=tuple(map(str, range(count))), shape=shape, step=step, permute=permute)
     if kept.shape != shape or read["test"][0].shape[1:] != shape:
         wanted = "texts" if kept.shape is None else f"images of {kept.shape[0]} × {kept.shape[1]}"
         found = sorted({f"{i.shape[1]} × {i.shape[2]}" for i, _ in read.values()})

@@ -1,4 +1,4 @@
-"""What labelled rows are: arrays by split, and what a run keeps of them."""
+"""Labelled sequences: arrays by split, and the part of them that a run folder stores."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from .settings import StepName
 
 
 class Part(NamedTuple):
-    """The rows of one split."""
+    """The labelled sequences of one split."""
 
     values: np.ndarray  # the tokens of all rows, end to end; of images N T D, from 0 to 255
     lengths: np.ndarray  # N
@@ -21,8 +21,8 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """What a run must keep of its data: how rows are read, and what the answers are called."""
+class Artifacts:
+    """What a run folder stores of its data: names of the classes, the tokenizer, the layout of images."""
 
     classes: tuple[str, ...]
     tokenizer: Tokenizer | None = None
@@ -33,14 +33,14 @@ class Kept:
 
     @property
     def inputs(self) -> int:
-        """What a model's input must be ready for: the vocabulary, or the numbers of a step."""
+        """The size of a model's input: of the vocabulary, or numbers of a step."""
         if self.tokenizer is not None:
             return self.tokenizer.size
         assert self.shape is not None
         return self.shape[1] if self.step == "row" else 1
 
     def encode(self, text: str) -> np.ndarray:
-        """The tokens of a text, as far as a run reads it."""
+        """The first `longest` tokens of a text."""
         assert self.tokenizer is not None
         # no token is longer than a word may be, so a text that never ends is not looked at to its end
         return self.tokenizer.encode(text[: self.longest * (LONGEST_WORD + 1)])[: self.longest]
@@ -62,8 +62,8 @@ class Kept:
         }
 
     @classmethod
-    def from_json(cls, data: Any, tokenizer: Tokenizer | None) -> "Kept":
-        """What `to_json` said; anything else is a ValueError, TypeError or KeyError."""
+    def from_json(cls, data: Any, tokenizer: Tokenizer | None) -> "Artifacts":
+        """The inverse of `to_json`; anything else is a ValueError, TypeError or KeyError."""
         classes, shape = [str(name) for name in data["classes"]], data["shape"]
         if len(classes) < 2 or (shape is None) == (tokenizer is None) or data["step"] not in ("pixel", "row"):
             raise ValueError("these are not the labels of a run")
@@ -79,10 +79,10 @@ class Kept:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Rows by split, and what is known of them."""
+    """Labelled sequences by split."""
 
     name: str
-    kept: Kept
+    kept: Artifacts
     train: Part
     valid: Part
     test: Part | None
@@ -90,8 +90,8 @@ class Labelled:
     notes: list[str]
 
 
-def assemble(name: str, kept: Kept, parts: dict[str, Part], notes: list[str]) -> Labelled:
-    """Parts and what is known of them, with a fingerprint over all of it."""
+def assemble(name: str, kept: Artifacts, parts: dict[str, Part], notes: list[str]) -> Labelled:
+    """The labelled sequences of all splits, with a fingerprint over arrays and artifacts."""
     digest = hashlib.sha256(json.dumps(kept.to_json(), sort_keys=True).encode())
     if kept.tokenizer is not None:
         digest.update(tokenizers.fingerprint(kept.tokenizer).encode())

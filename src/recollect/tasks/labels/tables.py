@@ -1,10 +1,10 @@
-"""Tables of a text and its label on each line, a tab between them: which column holds what, and the rows."""
+"""Tables of texts and labels separated by tabs: header and columns detected, rows read."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...data.files import DataError, lines
-from .labelled import Kept
+from .labelled import Artifacts
 
 SAMPLE = 1_000  # lines that decide which column holds the labels
 NAMES = {
@@ -14,7 +14,7 @@ NAMES = {
 
 
 class Table:
-    """Which columns of some files hold what."""
+    """The columns of text and label in some files."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Table:
         label_column: str | None,
         text_column: str | None,
         header: bool | None,
-        kept: Kept | None,
+        kept: Artifacts | None,
     ) -> None:
         self.first = paths[0]
         self.header = header
@@ -89,8 +89,8 @@ class Table:
         there = f"a column out of {', '.join(names)}" if headed else f"a number from 1 to {width}"
         raise DataError(f"{kind}_column: expected {there} of {self.first}, found {given!r}")
 
-    def _fewest(self, body: list[list[str]], kept: Kept | None) -> int:
-        """The column that holds the labels: those that a run knows, else the one with fewer different values."""
+    def _fewest(self, body: list[list[str]], kept: Artifacts | None) -> int:
+        """The column of labels: that with the run's classes, else that with fewer different values."""
         cells = [[row[place] for row in body if len(row) == 2] for place in (0, 1)]
         if kept is not None:
             known_labels = set(kept.classes)
@@ -106,7 +106,7 @@ class Table:
         return 0 if sizes[0] < sizes[1] else 1
 
     def rows(self, path: Path) -> Iterator[tuple[int, str, str]]:
-        """Line, text and label of every line but the header and blank ones."""
+        """Line number, text and label of every line, without header and blank lines."""
         for number, line in enumerate(lines(path), 1):
             if not line.strip(" \r"):
                 continue

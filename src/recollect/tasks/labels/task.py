@@ -43,7 +43,7 @@ from ...layers import LAYERS
 from ...models import classifier
 from ...models.body import KINDS, StackedModels, kind_of
 from . import bag, data, probe
-from .labelled import Kept, Labelled, Part
+from .labelled import Artifacts, Labelled, Part
 from .settings import Config, DataConfig
 from .sources import SETS, find_images
 
@@ -90,7 +90,7 @@ class Rows:
         return Batch(self.values[places].long(), lengths, self.labels[rows], int(sizes.sum()), number)
 
 
-class LabelsTask(StackedModels, Task[Labelled, Kept]):
+class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
     """Labelled rows to tell apart: by classifiers that are trained, bags of words that are counted."""
 
     name = "labels"
@@ -118,26 +118,26 @@ class LabelsTask(StackedModels, Task[Labelled, Kept]):
         return {"model": classifier.Config, "layer": LAYERS[kind_of(model).layer]}
 
     @classmethod
-    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Kept | None = None) -> Labelled:
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Artifacts | None = None) -> Labelled:
         return data.load(**asdict(config), data_dir=data_dir, kept=artifacts)
 
     @classmethod
-    def artifacts_of(cls, data: Labelled) -> Kept:
+    def artifacts_of(cls, data: Labelled) -> Artifacts:
         return data.kept
 
     @classmethod
-    def save_artifacts(cls, artifacts: Kept, folder: Path) -> None:
+    def save_artifacts(cls, artifacts: Artifacts, folder: Path) -> None:
         if artifacts.tokenizer is not None:
             tokenizers.save(artifacts.tokenizer, folder / "tokenizer.json")
         write_aside(folder / "labels.json", (json.dumps(artifacts.to_json(), ensure_ascii=False) + "\n").encode())
 
     @classmethod
-    def load_artifacts(cls, folder: Path) -> Kept:
+    def load_artifacts(cls, folder: Path) -> Artifacts:
         content = read_artifact(folder, "labels.json")
         try:
             texts = content["shape"] is None
             tokenizer = tokenizers.load(artifact_path(folder, "tokenizer.json")) if texts else None
-            return Kept.from_json(content, tokenizer)
+            return Artifacts.from_json(content, tokenizer)
         except (RunError, DataError):
             raise
         except (KeyError, TypeError, IndexError, AttributeError) as error:
@@ -160,7 +160,7 @@ class LabelsTask(StackedModels, Task[Labelled, Kept]):
         return found if data.kept.tokenizer is None else f"{found}, vocabulary {data.kept.inputs:,}"
 
     @classmethod
-    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Kept) -> DataConfig:
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Artifacts) -> DataConfig:
         """All of other tables is the part that is measured; images come with a test part of their own.
 
         If the run's own tables have a header, theirs begin with one too, unless there stands a label that it knows.
@@ -193,7 +193,7 @@ class LabelsTask(StackedModels, Task[Labelled, Kept]):
         return replace(run, model={"name": name} | own)
 
     @classmethod
-    def build_model(cls, settings: dict[str, Any], artifacts: Kept, load_run: LoadRun) -> nn.Module:
+    def build_model(cls, settings: dict[str, Any], artifacts: Artifacts, load_run: LoadRun) -> nn.Module:
         name = settings.get("name")
         try:
             if name in COUNTED:
@@ -204,7 +204,7 @@ class LabelsTask(StackedModels, Task[Labelled, Kept]):
             raise build_error(str(name), error) from error
 
     @classmethod
-    def law_example(cls, model: Any, artifacts: Kept) -> tuple[nn.Module, Tensor, Memory | None]:
+    def law_example(cls, model: Any, artifacts: Artifacts) -> tuple[nn.Module, Tensor, Memory | None]:
         draw = torch.Generator().manual_seed(0)
         if artifacts.tokenizer is not None:
             return model, torch.randint(artifacts.inputs, (3, 12), generator=draw), None
@@ -403,7 +403,7 @@ def _first_cells(name: str) -> set[str]:
     return {cell.strip() for cell in first.split("\t")}
 
 
-def configure_model(settings: dict[str, Any], artifacts: Kept) -> classifier.Config:
+def configure_model(settings: dict[str, Any], artifacts: Artifacts) -> classifier.Config:
     """The settings of a classifier that reads what `artifacts` describes."""
     own = dict(settings)
     name = own.pop("name", None)

@@ -1,4 +1,4 @@
-"""Labelled texts as tokens: which are for validation, what their classes are, and what is left out."""
+"""Labelled texts as tokens: validation split by hash, classes from training, notes of what is left out."""
 
 import hashlib
 from array import array
@@ -11,7 +11,7 @@ from ...data import tokenizers
 from ...data.files import DataError, some_of
 from ...data.tokenizers.base import smallest
 from ...data.tokenizers.chars_and_bytes import Chars
-from .labelled import Kept, Labelled, Part, assemble
+from .labelled import Artifacts, Labelled, Part, assemble
 from .tables import Table
 
 
@@ -34,9 +34,9 @@ class _Texts:
 
 
 class _Gatherer:
-    """Rows of one split, as arrays that grow."""
+    """Tokens, lengths and labels of one split, appended row by row."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: Artifacts) -> None:
         self.kept = kept
         assert kept.tokenizer is not None
         self.tokens = array({1: "B", 2: "H", 4: "I"}[smallest(kept.tokenizer.size).itemsize])
@@ -52,7 +52,7 @@ class _Gatherer:
 
 
 class _Left:
-    """Rows that were left out for one reason: how many, and where the first stands."""
+    """The number of rows left out for one reason, and the place of the first."""
 
     def __init__(self, reason: str) -> None:
         self.reason, self.count, self.where = reason, 0, ""
@@ -73,9 +73,9 @@ def read_texts(
     vocab: int | None,
     share: float,
     longest: int,
-    kept: Kept | None,
+    kept: Artifacts | None,
 ) -> Labelled:
-    """The rows of tables by split; with `kept`, as a run read its own."""
+    """The rows of tables by split, with the tokenizer and classes of `kept` where given."""
     by_hash = "valid" not in paths
     notes: list[str] = []
     if by_hash:
@@ -89,7 +89,7 @@ def read_texts(
         if isinstance(made, Chars) and made.unknown is None and made.fallback is None:
             made = made.with_unknown()  # what is to be classified may have any character
         classes, doubts = _classes(paths["train"], table, trains)
-        kept = Kept(classes=classes, tokenizer=made, longest=longest)
+        kept = Artifacts(classes=classes, tokenizer=made, longest=longest)
         notes += doubts
     numbers = {label: number for number, label in enumerate(kept.classes)}
     assert kept.tokenizer is not None
@@ -133,7 +133,7 @@ def read_texts(
 
 
 def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool]) -> tuple[tuple[str, ...], list[str]]:
-    """The labels of the training rows, in the order of their numbers or letters; and notes of what may be none."""
+    """The classes of the training rows in order, and notes of first lines that may be a header."""
     counts: dict[str, int] = {}
     first: dict[str, Path] = {}  # labels of first lines
     rows = 0
@@ -162,7 +162,7 @@ def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool])
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
-    """By number where all are whole numbers, else by letter."""
+    """Labels sorted by number where all are integers, else by letter."""
     labels = list(labels)
     if all(label.lstrip("-").isdigit() and label.isascii() for label in labels):
         return tuple(sorted(labels, key=lambda label: (int(label), label)))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...core.task import LoadedRun
 from ...data.files import DataError
-from .labelled import Kept
+from .labelled import Artifacts
 
 BLOCK = 4096  # lines that are looked at together when new ones are labelled
 
@@ -20,7 +20,7 @@ class Answer(NamedTuple):
     probability: float
 
 
-def classify(run: LoadedRun[Any, Kept], lines: Iterable[str], *, batch: int = 256) -> Iterator[Answer | None]:
+def classify(run: LoadedRun[Any, Artifacts], lines: Iterable[str], *, batch: int = 256) -> Iterator[Answer | None]:
     """The label of each line and its probability, in order; None for a line with nothing in it.
 
     A run on images reads lines of rows·columns numbers from 0 to 255, with blanks or commas between.
@@ -42,7 +42,7 @@ def classify(run: LoadedRun[Any, Kept], lines: Iterable[str], *, batch: int = 25
         yield from (found.get(number) for number in range(len(block)))
 
 
-def _code(kept: Kept, line: str, number: int) -> np.ndarray:
+def _code(kept: Artifacts, line: str, number: int) -> np.ndarray:
     """A line as a model reads it: tokens, or the numbers of an image."""
     text = line.strip()
     if kept.tokenizer is not None:
@@ -63,7 +63,7 @@ def _code(kept: Kept, line: str, number: int) -> np.ndarray:
     return kept.lay_out(pixels.reshape(1, *kept.shape))[0]
 
 
-def _answers(model: Any, kept: Kept, rows: list[np.ndarray], device: torch.device) -> Tensor:
+def _answers(model: Any, kept: Artifacts, rows: list[np.ndarray], device: torch.device) -> Tensor:
     """Probabilities: B C. The first of the rows is the longest."""
     if kept.tokenizer is None:
         x = torch.from_numpy(np.stack(rows)).float().to(device) / 255

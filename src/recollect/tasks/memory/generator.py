@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ...core.contract import ContractError, check_settings
-from ...data.fingerprints import sha256_of
+from ...data.cache import hash_json
 
 VERSION = 1  # of what is drawn: a change here is a change of every fingerprint
 PARTS = {"train": 0, "valid": 1, "test": 2}
@@ -136,7 +136,7 @@ class Test(ABC):
 
     @property
     def fingerprint(self) -> str:
-        return sha256_of(self.settings())
+        return hash_json(self.settings())
 
 
 def everywhere(rows: int, steps: int, first: int = 0) -> np.ndarray:

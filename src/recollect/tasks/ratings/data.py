@@ -1,4 +1,4 @@
-"""Ratings: who gave what how much, from a file or made up from features that are then known.
+"""Ratings of items by users, from files or generated from known features.
 
 A file is UTF-8, plain or gzip, with a rating a line: user, item, rating, and whatever follows (MovieLens: a time), with
 tabs (`u.data`), `::`, semicolons or commas between, with or without a header. A header that names all three says which
@@ -18,7 +18,7 @@ import numpy as np
 from ...data.files import DataError, StrPath, files
 from .generated import Made, generate, in_order
 from .items import read_features, read_titles
-from .rated import Kept, Part, Ratings, Rows
+from .rated import Artifacts, Part, Ratings, Rows
 from .settings import GENERATED
 from .tables import read
 
@@ -32,7 +32,7 @@ def load(
     features: StrPath | None = None,
     titles: StrPath | None = None,
     made: Made | None = None,
-    kept: Kept | None = None,
+    kept: Artifacts | None = None,
 ) -> Ratings:
     """Read ratings, or generate them.
 
@@ -100,7 +100,7 @@ def load(
 
 
 def _places(rows: Rows) -> np.ndarray:
-    """A number from 0 to 1 for each rating, by the hash of its user and item."""
+    """A number from 0 to 1 for each rating: the hash of its user and item."""
     whole = float(2**64)
 
     def place(user: int, item: int) -> float:
@@ -110,15 +110,15 @@ def _places(rows: Rows) -> np.ndarray:
     return np.fromiter(map(place, rows.users.tolist(), rows.items.tolist()), np.float64, len(rows.scores))
 
 
-def _keep(rows: Rows) -> Kept:
+def _keep(rows: Rows) -> Artifacts:
     users = [rows.user_names[n] for n in np.unique(rows.users)]
     items = [rows.item_names[n] for n in np.unique(rows.items)]
     low, high = float(rows.scores.min()), float(rows.scores.max())
-    return Kept(tuple(users), tuple(items), float(rows.scores.mean(dtype=np.float64)), low, high)
+    return Artifacts(tuple(users), tuple(items), float(rows.scores.mean(dtype=np.float64)), low, high)
 
 
-def _number(rows: Rows, kept: Kept) -> Part:
-    """The numbers of the run for the names of the rows."""
+def _number(rows: Rows, kept: Artifacts) -> Part:
+    """Ratings with users and items numbered as in the run."""
     found = []
     for names, own, column in (
         (rows.user_names, kept.users, rows.users),
@@ -129,7 +129,7 @@ def _number(rows: Rows, kept: Kept) -> Part:
     return Part(found[0], found[1], rows.scores.astype(np.float32))
 
 
-def _fingerprint(kept: Kept, parts: dict[str, Part]) -> str:
+def _fingerprint(kept: Artifacts, parts: dict[str, Part]) -> str:
     digest = hashlib.sha256(json.dumps(kept.to_json(), sort_keys=True).encode())
     for split in ("train", "valid", "test"):
         digest.update(split.encode())

@@ -1,11 +1,11 @@
-"""Ratings made up from features that are then known."""
+"""Ratings generated from known features."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...data.files import DataError
-from .rated import Kept, Rows, Truth
+from .rated import Artifacts, Rows, Truth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +48,8 @@ def generate(made: Made) -> tuple[Rows, Truth]:
     return Rows(names[0], names[1], users, items, scores.astype(np.float32)), truth
 
 
-def in_order(truth: Truth, rows: Rows, kept: Kept) -> Truth:
-    """The truth about the users and items of the run, in the order of their numbers."""
+def in_order(truth: Truth, rows: Rows, kept: Artifacts) -> Truth:
+    """The true features of the run's users and items, in the order of their numbers."""
     users, items = (
         np.array([place[name] for name in names])
         for place, names in (

@@ -13,7 +13,7 @@ from ...core.inspection import Instrument, Reading
 from ...core.settings import option
 from ...core.task import LoadedRun, RunError
 from .model import axes
-from .rated import Kept
+from .rated import Artifacts
 
 COUNT = "Of directions and nearest: how many items."
 
@@ -29,7 +29,7 @@ class NearestOptions:
     count: int | None = option(None, COUNT)
 
 
-def read_directions(run: LoadedRun[Any, Kept], options: DirectionsOptions) -> Reading:
+def read_directions(run: LoadedRun[Any, Artifacts], options: DirectionsOptions) -> Reading:
     """What moves the scores most: the axes of a ratings run."""
     rows = score_axes(run, options.count or 5)
     names = [f"axis {row['axis']}" for row in rows]
@@ -42,7 +42,7 @@ def read_directions(run: LoadedRun[Any, Kept], options: DirectionsOptions) -> Re
     return Reading(summary=summary, figures={"directions": rows}, charts=[chart])
 
 
-def read_nearest(run: LoadedRun[Any, Kept], options: NearestOptions) -> Reading:
+def read_nearest(run: LoadedRun[Any, Artifacts], options: NearestOptions) -> Reading:
     """The items that users treat most alike."""
     if options.item is None:
         raise ContractError(f"nearest: expected --item with a name, such as {run.artifacts.items[0]!r}, found none")
@@ -58,7 +58,7 @@ def _titles(items: list[dict[str, Any]]) -> str:
     return ", ".join(str(item["title"]) for item in items)
 
 
-def nearest_items(run: LoadedRun[Any, Kept], item: str, count: int = 10) -> list[dict[str, Any]]:
+def nearest_items(run: LoadedRun[Any, Artifacts], item: str, count: int = 10) -> list[dict[str, Any]]:
     """The items that users treat most alike, by the cosine between vectors along axes that no rotation changes."""
     artifacts = run.artifacts
     names = list(artifacts.items)
@@ -78,7 +78,7 @@ def nearest_items(run: LoadedRun[Any, Kept], item: str, count: int = 10) -> list
     ]
 
 
-def unknown_item(item: str, artifacts: Kept) -> str:
+def unknown_item(item: str, artifacts: Artifacts) -> str:
     """The line for an item that is none."""
     there = [*artifacts.items, *(artifacts.titles or ())]
     close = difflib.get_close_matches(item, there, n=1)
@@ -86,7 +86,7 @@ def unknown_item(item: str, artifacts: Kept) -> str:
     return f"item: expected one of {len(artifacts.items):,} items such as {artifacts.items[0]!r}, found {item!r}{meant}"
 
 
-def score_axes(run: LoadedRun[Any, Kept], count: int = 5) -> list[dict[str, Any]]:
+def score_axes(run: LoadedRun[Any, Artifacts], count: int = 5) -> list[dict[str, Any]]:
     """What moves the scores most: each axis with its share of them, and the items at its two ends."""
     artifacts = run.artifacts
     found = axes(*run.model.vectors())

@@ -1,4 +1,4 @@
-"""What is told of items beside their ratings: titles, and features set by hand."""
+"""Files about items: titles, and features set by hand."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What ratings are: as they were read, by split, and what a run keeps of them."""
+"""Ratings: as read, by split, and the part of them that a run folder stores."""
 
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What generated ratings were made from."""
+    """The features and biases that ratings were generated from."""
 
     users: np.ndarray  # U k, features
     items: np.ndarray  # I k
@@ -39,8 +39,8 @@ class Truth(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a run must keep of its data: the names of users and items, and the scale of the ratings."""
+class Artifacts:
+    """What a run folder stores of its data: the names of users and items, and the scale of the ratings."""
 
     users: tuple[str, ...]
     items: tuple[str, ...]
@@ -60,8 +60,8 @@ class Kept:
         return {name: None if value is None else list(value) for name, value in names.items()} | numbers
 
     @classmethod
-    def from_json(cls, data: Any) -> "Kept":
-        """What `to_json` said; anything else is a ValueError, TypeError or KeyError."""
+    def from_json(cls, data: Any) -> "Artifacts":
+        """The inverse of `to_json`; anything else is a ValueError, TypeError or KeyError."""
         users, items = (tuple(str(name) for name in data[kind]) for kind in ("users", "items"))
         titles = None if data["titles"] is None else tuple(str(name) for name in data["titles"])
         mean, low, high = (float(data[name]) for name in ("mean", "low", "high"))
@@ -72,10 +72,10 @@ class Kept:
 
 @dataclass(frozen=True)
 class Ratings:
-    """Ratings by split, and what is known of them."""
+    """Ratings by split."""
 
     name: str
-    kept: Kept
+    kept: Artifacts
     train: Part
     valid: Part
     test: Part

@@ -1,4 +1,4 @@
-"""Tables of cells with a separator between: that of ratings, and those of what is told of items."""
+"""Tables of ratings, titles and features: separator and header detected, every line checked."""
 
 import csv
 from array import array
@@ -17,7 +17,7 @@ LARGEST = 3e38  # a rating is kept as a float32
 
 
 def read(paths: Sequence[Path]) -> Rows:
-    """All ratings of some files; a line that is none is refused with its number."""
+    """All ratings of some files; a malformed line is refused with its number."""
     names: tuple[dict[str, int], dict[str, int]] = ({}, {})
     numbers = (array("i"), array("i"))
     scores = array("f")
@@ -75,7 +75,7 @@ def table(
 
 
 def _columns(header: list[str]) -> list[int] | None:
-    """Where a header names user, item and rating, if it names each once."""
+    """The columns of user, item and rating in a header that names each once."""
     places = [[i for i, cell in enumerate(header) if cell.lower().startswith(words)] for words in COLUMNS]
     return [own[0] for own in places] if all(len(own) == 1 for own in places) else None
 

@@ -23,7 +23,7 @@ from ...models import size
 from . import data
 from . import model as vectors
 from .generated import Made
-from .rated import Kept, Part, Ratings
+from .rated import Artifacts, Part, Ratings
 from .settings import GENERATED, TRUTH, Config, DataConfig
 
 # name → the settings that it stands for
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
     number: int = 0
 
 
-class RatingsTask(Task[Ratings, Kept]):
+class RatingsTask(Task[Ratings, Artifacts]):
     """Ratings to predict from vectors of users and items."""
 
     name = "ratings"
@@ -61,7 +61,7 @@ class RatingsTask(Task[Ratings, Kept]):
         return {"model": vectors.Config}
 
     @classmethod
-    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Kept | None = None) -> Ratings:
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Artifacts | None = None) -> Ratings:
         names = {field.name for field in fields(Made)}
         own = {name: value for name, value in asdict(config).items() if name in names}
         made = Made(**own | {"bias": config.true_bias, "seed": config.data_seed})
@@ -69,18 +69,18 @@ class RatingsTask(Task[Ratings, Kept]):
         return data.load(config.data, **given, made=made, kept=artifacts)
 
     @classmethod
-    def artifacts_of(cls, data: Ratings) -> Kept:
+    def artifacts_of(cls, data: Ratings) -> Artifacts:
         return data.kept
 
     @classmethod
-    def save_artifacts(cls, artifacts: Kept, folder: Path) -> None:
+    def save_artifacts(cls, artifacts: Artifacts, folder: Path) -> None:
         write_aside(folder / "names.json", (json.dumps(artifacts.to_json(), ensure_ascii=False) + "\n").encode())
 
     @classmethod
-    def load_artifacts(cls, folder: Path) -> Kept:
+    def load_artifacts(cls, folder: Path) -> Artifacts:
         content = read_artifact(folder, "names.json")
         try:
-            return Kept.from_json(content)
+            return Artifacts.from_json(content)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(
                 f"{folder / 'names.json'}: expected the users and items of a run, found something else ({error!r})"
@@ -100,7 +100,7 @@ class RatingsTask(Task[Ratings, Kept]):
         )
 
     @classmethod
-    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Kept) -> DataConfig:
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Artifacts) -> DataConfig:
         """All of other ratings is the part that is measured."""
         return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), features=None, titles=None)
 
@@ -121,7 +121,7 @@ class RatingsTask(Task[Ratings, Kept]):
         return replace(run, model={"name": run.model["name"]} | {name: own[name] for name in ("dim", "bias", "scale")})
 
     @classmethod
-    def build_model(cls, settings: dict[str, Any], artifacts: Kept, load_run: LoadRun) -> nn.Module:
+    def build_model(cls, settings: dict[str, Any], artifacts: Artifacts, load_run: LoadRun) -> nn.Module:
         try:
             model = configure_model(settings, artifacts).build()
             model.set_mean(artifacts.mean)
@@ -132,7 +132,7 @@ class RatingsTask(Task[Ratings, Kept]):
             raise build_error(str(settings.get("name")), error) from error
 
     @classmethod
-    def law_example(cls, model: Any, artifacts: Kept) -> tuple[nn.Module, Tensor, Memory | None]:
+    def law_example(cls, model: Any, artifacts: Artifacts) -> tuple[nn.Module, Tensor, Memory | None]:
         """Refused: the laws are about memory, and here is none."""
         raise RunError(
             "expected a model that reads a sequence, found ratings, where a score depends on one pair alone: there is "
@@ -140,7 +140,7 @@ class RatingsTask(Task[Ratings, Kept]):
         )
 
     @classmethod
-    def probe(cls, run: LoadedRun[Ratings, Kept], request: Any) -> Any:
+    def probe(cls, run: LoadedRun[Ratings, Artifacts], request: Any) -> Any:
         raise RunError(
             f"{run.path}: expected a model that reads a sequence, found ratings; ask for directions or nearest"
         )
@@ -267,7 +267,7 @@ def _absolute(name: str) -> str:
     return absolute_name(name, (GENERATED, TRUTH))
 
 
-def configure_model(settings: dict[str, Any], artifacts: Kept) -> vectors.Config:
+def configure_model(settings: dict[str, Any], artifacts: Artifacts) -> vectors.Config:
     """The settings of a model of these users and items."""
     own = dict(settings)
     name = known("model", str(own.pop("name", None)), list(MODELS))

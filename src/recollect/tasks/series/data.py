@@ -1,4 +1,4 @@
-"""Series of numbers: a table with a time column, cleaned, split by order, with the scale of its training part.
+"""Time series: a table with a time column, gaps closed, split in time, scaled by its training part.
 
 A table is CSV, plain or gzip, with or without a header, with commas, semicolons, tabs or bars between its cells (and
 but for commas perhaps decimal commas in them). Whatever cannot be a number or a time is refused with file, row and
@@ -7,7 +7,7 @@ column; a row is a line of the file, counted from 1.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +16,14 @@ import numpy as np
 from ...data.files import DataError, StrPath
 from .gaps import FillName, close_gaps, trim
 from .scaler import Scaler, fit_scaler
-from .sources import COUNTS, MADE, NAMES, PERIODS, SINE, open_table
+from .sources import MADE, NAMES, SETS, SINE, open_table
 from .table import HeaderName, Table
 from .times import Times
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Columns of numbers over time, whole and in order, cut into parts."""
+    """A multivariate time series without gaps, with its splits and scaler."""
 
     name: str
     columns: tuple[str, ...]
@@ -52,7 +52,7 @@ def load(
     data_dir: StrPath | None = None,
     scaler: Scaler | None = None,
 ) -> Series:
-    """A series ready to be cut into windows. With a `scaler` its columns are read and its scale is used.
+    """Read a time series. With a `scaler`, its columns are read and its scale is used.
 
     The parts follow one another in time: by shares, or by the counts that a known set is always used with. With
     `whole` every part is all of it, as when a run is measured on another file.
@@ -71,7 +71,7 @@ def load(
     seen = ~np.isnan(table.values) if fill == "mask" else np.ones(values.shape, dtype=bool)
     if scaler is None:
         start, stop = splits["train"]
-        period = period or PERIODS.get(table.path)
+        period = period or (SETS[table.path].period if table.path in SETS else None)
         scaler, more = fit_scaler(table.columns, values[start:stop], period, table.path, seen[start:stop])
         notes += more
     digest = hashlib.sha256(json.dumps([table.columns, splits, fill]).encode())
@@ -82,7 +82,7 @@ def load(
 
 
 def prepare(table: Table, fill: FillName, even: bool = False) -> tuple[Table, np.ndarray, list[str]]:
-    """The rows that every column has, their values without gaps, and notes of what that took."""
+    """The rows that every column has, their values without gaps, and notes of what was changed."""
     table, notes = trim(table)
     times = table.times
     if times.odd:
@@ -100,11 +100,10 @@ def _split(name: str, count: int, valid: float, test: float, whole: bool) -> dic
         return dict.fromkeys(("train", "valid", "test"), (0, count))
     if name == "sine":
         return {"train": (0, SINE[1]), "valid": (SINE[1] - SINE[2], SINE[1]), "test": (SINE[1], SINE[0])}
-    if name in COUNTS:
-        counts: Iterable[int] = COUNTS[name]
-    else:
+    counts = SETS[name].rows if name in SETS else None
+    if counts is None:
         rest = int(count * test)
         train = int(count * (1 - valid - test) + 1e-9)
         counts = (train, count - train - rest, rest)
-    edges = [0, *np.cumsum(list(counts)).tolist()]
+    edges = [0, *np.cumsum(counts).tolist()]
     return {part: (edges[i], edges[i + 1]) for i, part in enumerate(("train", "valid", "test"))}

@@ -1,4 +1,4 @@
-"""A table of numbers from a CSV file: its separator, header and time column found, every cell checked."""
+"""A table of numbers from a CSV file: separator, header and time column detected, every cell checked."""
 
 import csv
 import difflib
@@ -21,7 +21,7 @@ TIMES = {"date", "time", "datetime", "timestamp", "year", "month", "day"}  # wha
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of a file that were asked for, as numbers; NaN where one is missing."""
+    """The selected columns of a file as numbers; NaN where a value is missing."""
 
     path: str
     columns: tuple[str, ...]
@@ -132,7 +132,7 @@ def _named(column: str, names: list[str], path: str) -> int:
 
 
 def _numbers(cells: list[str], rows: list[int], path: str, column: str, comma: bool) -> np.ndarray:
-    """One column; NaN where a number is missing."""
+    """One column as numbers; NaN where a value is missing."""
     try:
         if not any("_" in cell for cell in cells):
             found = np.array([float(cell) for cell in cells])

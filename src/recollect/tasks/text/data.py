@@ -1,4 +1,4 @@
-"""A corpus: text from files, a folder, a known set or the Python library itself, as tokens ready to train on.
+"""A text corpus as tokens: from files, a folder, a known set, or the source of Python's standard library.
 
 The vocabulary is that of the training part alone. Everything is made in bounded memory, kept in the cache folder, and
 made anew when a source changes.
@@ -8,17 +8,18 @@ import hashlib
 import os
 import platform
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...data import known, shards, tokenizers
-from ...data.files import DataError, StrPath, Text, chunks, files, walk
-from ...data.fingerprints import folder_name, sha256_of
-from ...data.tokenizers.base import Tokenizer, UnknownCharacter, visible
+from ...data import tokenizers
+from ...data.cache import Entry, Loaded, Sources, cache_folder, hash_json, name_folder
+from ...data.files import DataError, StrPath, Text, chunks, files, some_of, walk
+from ...data.known import TextSet, TranslationSet, find_set, sets_of
+from ...data.tokenizers.base import Tokenizer, UnknownCharacter, smallest, visible
 from ...data.tokenizers.chars_and_bytes import Chars
 
 Tokens = np.memmap[Any, np.dtype[Any]]
@@ -27,7 +28,7 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Corpus:
-    """Tokens by split, memory-mapped and read-only, and what is known of the text they came from."""
+    """Tokens by split, memory-mapped and read-only, with their tokenizer and statistics of the text."""
 
     name: str
     tokenizer: Tokenizer
@@ -59,12 +60,12 @@ def load(
     for the Python standard library's own source.
     Without validation files (and where the set has none) the last `share` of the characters is the validation part;
     of the standard library it is about that share of the files. With `letters` only a to z and blanks are read.
-    `tokenizer` is one of `tokenize.CHOICES`;
+    `tokenizer` is one of `tokenizers.CHOICES`;
     `existing` is one that a run already has, used as it is.
     """
     name, texts, by_order = _sources(data, valid, test, share, data_dir, cache)
     texts = {split: replace(text, letters=letters) for split, text in texts.items()}
-    sources = shards.Sources([path for text in texts.values() for path in text.paths])
+    sources = Sources([path for text in texts.values() for path in text.paths])
     settings = {
         "tokenizer": tokenizer if existing is None else tokenizers.fingerprint(existing),
         "vocab": vocab if existing is None else None,
@@ -72,36 +73,38 @@ def load(
         "share": share if by_order else None,
         "letters": letters,
     }
-    folder = known.cache_folder(cache) / "text" / folder_name(name, settings)
+    folder = cache_folder(cache) / "text" / name_folder(name, settings)
 
-    plan = _recall(folder, sources, settings) or _plan(texts, tokenizer, vocab, share, by_order, existing)
+    entry = Entry(folder, "corpus", sources, settings)
+    plan = _load_plan(entry)
+    if plan is None:
+        plan = _plan(texts, tokenizer, vocab, share, by_order, existing)
+        _store_plan(entry, plan)
     if by_order:
-        cut = plan.cut
-        texts |= {"train": replace(texts["train"], stop=cut), "valid": replace(texts["train"], start=cut)}
-    if not plan.recalled:
-        _keep(folder, sources, settings, plan)
+        texts |= {"train": replace(texts["train"], stop=plan.cut), "valid": replace(texts["train"], start=plan.cut)}
 
     numbers = tokenizers.fingerprint(plan.tokenizer)
-    found: dict[str, shards.Shard] = {}
+    found: dict[str, Loaded] = {}
     for split, text in texts.items():
         made_by = {"tokenizer": numbers, "part": [text.start, text.stop], "letters": letters}
-        own = sources.some(text.paths)
-        found[split] = shards.find(folder, split, own, made_by) or _encode(folder, split, own, made_by, text, plan)
+        entry = Entry(folder, split, sources.subset(text.paths), made_by)
+        found[split] = entry.load() or _encode(entry, text, plan.tokenizer)
 
-    counts = {split: shard.unknown / len(shard.tokens) for split, shard in found.items()}
+    counts = {split: part.content["unknown"] / len(part.arrays["tokens"]) for split, part in found.items()}
     notes = [*plan.notes]
     if any(counts.values()):
         shares = ", ".join(f"{split} {100 * value:.3g} %" for split, value in counts.items() if value)
         notes.append(f"share of the tokens that are <unk>: {shares}")
+    hashes = {split: part.content["text_sha256"] for split, part in found.items()}
     return Corpus(
         name=name,
         tokenizer=plan.tokenizer,
-        train=found["train"].tokens,
-        valid=found["valid"].tokens,
-        test=found["test"].tokens if "test" in found else None,
-        text_bytes={split: shard.text_bytes for split, shard in found.items()},
+        train=found["train"].arrays["tokens"],
+        valid=found["valid"].arrays["tokens"],
+        test=found["test"].arrays["tokens"] if "test" in found else None,
+        text_bytes={split: part.content["text_bytes"] for split, part in found.items()},
         unknown_share=counts,
-        fingerprint=sha256_of({"texts": {s: shard.text_sha256 for s, shard in found.items()}, "tokenizer": numbers}),
+        fingerprint=hash_json({"texts": hashes, "tokenizer": numbers}),
         notes=notes,
     )
 
@@ -117,15 +120,15 @@ def _sources(
     data_dir: StrPath | None,
     cache: StrPath | None,
 ) -> tuple[str, dict[str, Text], bool]:
-    """A name, the texts by split, and whether the first of them is still to be divided by order."""
+    """The name, the texts by split, and whether the validation part has to be cut from the end of the first."""
     if isinstance(data, str | os.PathLike):
         data = [data]
     paths: dict[str, list[Path]]
     if data is None:
         name, paths = f"python-{platform.python_version()}", {"train": _library()}
-    elif len(data) == 1 and str(data[0]) in known.KNOWN:
+    elif len(data) == 1 and str(data[0]) in sets_of(TextSet, TranslationSet):
         name = str(data[0])
-        paths = known.find(name, data_dir, cache)
+        paths = find_set(name, TextSet).find(data_dir, cache)
     else:
         paths = {"train": _files(data)}
         first = Path(data[0]).expanduser().absolute()
@@ -147,12 +150,12 @@ def _files(data: Sequence[StrPath]) -> list[Path]:
         return files(data)
     except DataError as error:
         if len(data) == 1 and not Path(data[0]).expanduser().exists():
-            raise DataError(f"{error}; known sets are {', '.join(known.KNOWN)}") from None
+            raise DataError(f"{error}; known sets are {', '.join(sets_of(TextSet, TranslationSet))}") from None
         raise
 
 
 def _library() -> list[Path]:
-    """The Python standard library's own source, without its tests and what is not its own."""
+    """The source files of Python's standard library, without tests and installed packages."""
     root = Path(sysconfig.get_path("stdlib"))
     found = [
         path
@@ -177,7 +180,7 @@ def _decodes(path: Path) -> bool:
 
 
 def _by_file(paths: list[Path], root: Path, share: float) -> dict[str, list[Path]]:
-    """About `share` of the files for validation: those whose name's hash is low, on every machine the same."""
+    """Split files by the hash of their names, about `share` for validation; the same on every machine."""
     parts: dict[str, list[Path]] = {"train": [], "valid": []}
     for path in paths:
         name = path.relative_to(root).as_posix().encode()
@@ -196,12 +199,11 @@ def _by_file(paths: list[Path], root: Path, share: float) -> dict[str, list[Path
 
 @dataclass(frozen=True)
 class _Plan:
-    """What has to be known before a text can be encoded."""
+    """How a text is encoded: the tokenizer, and where it is split."""
 
     tokenizer: Tokenizer
     cut: int | None  # where the training part ends, in characters, for a text divided by order
     notes: tuple[str, ...]
-    recalled: bool = False
 
 
 def _plan(
@@ -236,48 +238,61 @@ def _plan(
     return _Plan(made, cut, tuple(notes))
 
 
-def _recall(folder: Path, sources: shards.Sources, settings: dict[str, Any]) -> _Plan | None:
-    """The plan kept in the cache, if the sources are what they were."""
-    found = shards.recalled(folder / "corpus.json", sources, settings)
-    if found is None:
-        return None
-    record, hashed = found
-    if not isinstance(record.get("cut"), int | None):
+def _load_plan(entry: Entry) -> _Plan | None:
+    """The plan in the cache, if there is one."""
+    if (found := entry.load()) is None:
         return None
     try:
-        plan = _Plan(tokenizers.from_json(record["tokenizer"]), record["cut"], tuple(record["notes"]), recalled=True)
-    except (DataError, KeyError, TypeError):
+        tokenizer = tokenizers.from_json(found.content["tokenizer"])
+    except DataError:  # of another version
         return None
-    if tokenizers.fingerprint(plan.tokenizer) != record.get("fingerprint"):
-        return None
-    if hashed:
-        shards.write_record(folder / "corpus.json", record | {"sources": sources.record()})
-    return plan
+    return _Plan(tokenizer, found.content["cut"], tuple(found.content["notes"]))
 
 
-def _keep(folder: Path, sources: shards.Sources, settings: dict[str, Any], plan: _Plan) -> None:
-    origin = sources.record()
-    sources.settle()
-    record = {
-        "format": shards.FORMAT,
-        "settings": settings,
-        "sources": origin,
-        "cut": plan.cut,
-        "notes": list(plan.notes),
-        "tokenizer": plan.tokenizer.to_json(),
-        "fingerprint": tokenizers.fingerprint(plan.tokenizer),
-    }
-    shards.write_record(folder / "corpus.json", record)
+def _store_plan(entry: Entry, plan: _Plan) -> None:
+    with entry.write() as writer:
+        writer.content = {"cut": plan.cut, "notes": list(plan.notes), "tokenizer": plan.tokenizer.to_json()}
 
 
-def _encode(
-    folder: Path, split: str, sources: shards.Sources, made_by: dict[str, Any], text: Text, plan: _Plan
-) -> shards.Shard:
-    measure = shards.Measure()
-    batches = plan.tokenizer.encode_stream(measure.watch(text))
-    size, unknown = plan.tokenizer.size, plan.tokenizer.unknown
-    try:
-        return shards.make(folder, split, sources, made_by, batches, measure, size, unknown)
-    except UnknownCharacter as error:
-        where = text.locate(error.index)
-        raise UnknownCharacter(error.character, error.index, error.size, where) from None
+# ----------------------------------------------------------------------------------------------------- the tokens
+
+
+class TextDigest:
+    """Size and sha256 of a text as UTF-8, computed while it is read."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._digest = hashlib.sha256()
+
+    def read(self, chunks: Iterable[str]) -> Iterator[str]:
+        """The same chunks."""
+        for chunk in chunks:
+            data = chunk.encode()
+            self.bytes += len(data)
+            self._digest.update(data)
+            yield chunk
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _encode(entry: Entry, text: Text, tokenizer: Tokenizer) -> Loaded:
+    """Write the tokens of a text to the cache."""
+    digest, unknown = TextDigest(), 0
+    with entry.write() as writer:
+        tokens = writer.add_array("tokens", smallest(tokenizer.size))
+        try:
+            for batch in tokenizer.encode_stream(digest.read(text)):
+                tokens.append(batch)
+                if tokenizer.unknown is not None:
+                    unknown += int(np.count_nonzero(batch == tokenizer.unknown))
+        except UnknownCharacter as error:
+            where = text.locate(error.index)
+            raise UnknownCharacter(error.character, error.index, error.size, where) from None
+        if not tokens.count:
+            raise DataError(
+                f"expected text for the {entry.name} part, found only blanks in {some_of(entry.sources.paths, 3)}"
+            )
+        writer.content = {"text_bytes": digest.bytes, "text_sha256": digest.sha256, "unknown": unknown}
+    return entry.load_written()

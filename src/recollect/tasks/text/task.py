@@ -36,7 +36,7 @@ from ...core.task import (
 )
 from ...data import tokenizers
 from ...data.files import DataError, absolute_name
-from ...data.known import KNOWN
+from ...data.known import TextSet, TranslationSet, sets_of
 from ...data.tokenizers.base import Tokenizer
 from ...decode import sampling, stream
 from ...decode.verify import check_generation
@@ -133,7 +133,10 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
         for split, tokens in (("train", data.train), ("valid", data.valid)):
             check_length(run.task, data.name, split, tokens)
         places = {place: getattr(run.data, place) for place in ("data", "valid", "test")}
-        full = {place: tuple(absolute_name(name, KNOWN) for name in names) for place, names in places.items()}
+        full = {
+            place: tuple(absolute_name(name, sets_of(TextSet, TranslationSet)) for name in names)
+            for place, names in places.items()
+        }
         run = replace(run, data=replace(run.data, **full))
         if name in COUNTED:
             return run

@@ -1,4 +1,4 @@
-"""Pairs of sentences in two languages, from files, a known set or numbers in words, as tokens ready to train on.
+"""Sentence pairs of two languages as tokens: from files, a known set, or numbers in words.
 
     read      lines of two files, or columns of one; each line split at \\n alone; what cannot be used is counted
     split     by source sentence, where the authors made no split: no source of one part occurs in another
@@ -12,30 +12,29 @@ Nothing of this holds more than a few thousand lines at a time.
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
-from ...data import TOKENIZERS, known, shards, tokenizers
+from ...data import TOKENIZERS, tokenizers
+from ...data.cache import Entry, Sources, cache_folder, hash_json, name_folder
 from ...data.files import DataError, StrPath
-from ...data.fingerprints import folder_name, sha256_of
 from ...data.moses import Preparation
-from ...data.sentences import Side, sides_to_json
-from .cache import recall
-from .pairs import Pairs
-from .plan import SIDES, Work
+from ...data.tokenizers.sentences import SentenceTokenizer, pair_to_json
+from .lines import PairPlan
+from .pairs import SIDES, Pairs
 from .settings import COUNT, HIGHEST, LONGEST, SHARE
 from .sources import Chained, Given, Numbers, find
-from .tokens import make
+from .tokens import load_encoded, make
 
 CHAIN_ROUNDS = 4  # so that joined training texts are about as many as the sentences were
 
 
 @dataclass(frozen=True, eq=False)
 class Parallel:
-    """Pairs by split, and what is known of them."""
+    """Sentence pairs by split, with the tokenizers of source and target."""
 
     name: str
     source_language: str
     target_language: str
-    source: Side
-    target: Side
+    source: SentenceTokenizer
+    target: SentenceTokenizer
     train: Pairs
     valid: Pairs
     test: Pairs | None
@@ -63,9 +62,9 @@ def load(
     seed: int = 0,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
-    existing: tuple[Side, Side] | None = None,
+    existing: tuple[SentenceTokenizer, SentenceTokenizer] | None = None,
 ) -> Parallel:
-    """Read pairs.
+    """Read sentence pairs.
 
     `data` is a prefix (`path/train` with `pair` en-de: path/train.en and path/train.de, packed or not) or the folder
     of a prefix `train`; a table with tabs, of which `columns` are source and target; two files; the name of a known
@@ -111,24 +110,25 @@ def load(
         "parts": {split: part.describe() for split, part in found.parts.items()},
         "preparations": [preparation.to_json() for preparation in preparations],
         "versions": {"sacremoses": version("sacremoses")} if any(p.moses for p in preparations) else {},
-        "tokenizer": [tokenizer, vocab, joint] if existing is None else sha256_of(sides_to_json(*existing)),
+        "tokenizer": [tokenizer, vocab, joint] if existing is None else hash_json(pair_to_json(*existing)),
         "longest": longest,
         "share": share if carved else None,
     }
-    folder = known.cache_folder(cache) / "parallel" / folder_name(found.name, settings)
-    work = Work(found.parts, carved, share, preparations, (tokenizer, vocab, joint), longest, existing)
-    sources = shards.Sources([path for part in found.parts.values() for path in part.paths])
-    kept = recall(folder, sources, settings) or make(folder, sources, settings, work)
-    source, target = existing or kept.sides
+    folder = cache_folder(cache) / "parallel" / name_folder(found.name, settings)
+    sources = Sources([path for part in found.parts.values() for path in part.paths])
+    entry = Entry(folder, "pairs", sources, settings)
+    plan = PairPlan(found.parts, carved, share, preparations, (tokenizer, vocab, joint), longest, existing)
+    encoded = load_encoded(entry) or make(entry, plan)
+    source, target = existing or encoded.sides
     return Parallel(
         name=found.name,
         source_language=(found.languages or SIDES)[0],
         target_language=(found.languages or SIDES)[1],
         source=source,
         target=target,
-        train=kept.splits["train"],
-        valid=kept.splits["valid"],
-        test=kept.splits.get("test"),
-        fingerprint=kept.fingerprint,
-        notes=[*found.notes, *kept.notes],
+        train=encoded.splits["train"],
+        valid=encoded.splits["valid"],
+        test=encoded.splits.get("test"),
+        fingerprint=encoded.fingerprint,
+        notes=[*found.notes, *encoded.notes],
     )

@@ -1,4 +1,4 @@
-"""Pairs of sentences as tokens, and batches of them by number."""
+"""Sentence pairs as token arrays, and batches of similar length drawn from them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,10 +10,12 @@ import numpy as np
 from ...data.files import DataError
 
 SideName = Literal["source", "target"]
+SIDES: tuple[SideName, SideName] = ("source", "target")
+SPLITS = ("train", "valid", "test")
 
 
 class Texts:
-    """Lines of text that lie end to end as bytes."""
+    """Lines of text stored end to end as UTF-8 bytes."""
 
     def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
         self._data, self._offsets = data, offsets

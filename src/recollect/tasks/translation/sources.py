@@ -1,4 +1,4 @@
-"""Where pairs of lines come from: two files, the columns of a table, a known set, numbers in words."""
+"""Sources of sentence pairs: two aligned files, columns of a table, a known set, numbers in words."""
 
 import os
 import random
@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...data import known
 from ...data.files import DataError, StrPath, chunks, files
+from ...data.known import TextSet, TranslationSet, find_set, sets_of
 from ...data.moses import CODE
 from . import numbers
 from .settings import COUNT, HIGHEST
@@ -23,7 +23,7 @@ VALID_NAMES = ("val", "valid", "dev", "validation")
 
 
 class Part(Protocol):
-    """Pairs of lines, read any number of times; None for a line that is no pair."""
+    """A source of sentence pairs that can be read repeatedly; None for a malformed line."""
 
     @property
     def paths(self) -> tuple[Path, ...]: ...
@@ -34,7 +34,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class TwoFiles:
-    """Line i of one file belongs to line i of the other."""
+    """Two files aligned by line."""
 
     source: Path
     target: Path
@@ -61,7 +61,7 @@ class TwoFiles:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of one file, parted by tabs."""
+    """Two columns of a file separated by tabs."""
 
     path: Path
     columns: tuple[int, int]  # counted from 1
@@ -98,7 +98,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers in words."""
+    """Generated pairs: a number written in words in two languages."""
 
     languages: tuple[str, str] = ("en", "fr")
     count: int = COUNT
@@ -206,7 +206,7 @@ def find(
     data_dir: StrPath | None,
     cache: StrPath | None,
 ) -> Found:
-    """Which files, columns or numbers each part is made of."""
+    """The source of each split, from what was given on the command line."""
     languages = None if pair is None else _languages(pair)
     items = _items(data)
     if data is None:
@@ -215,7 +215,7 @@ def find(
             numbers.check(language)
         made = Numbers(languages, made.count, made.highest, made.seed)
         found = Found(f"numbers-{'-'.join(languages)}", languages, {"train": made})
-    elif len(items) == 1 and str(items[0]) in known.KNOWN:
+    elif len(items) == 1 and str(items[0]) in sets_of(TextSet, TranslationSet):
         found = _known(str(items[0]), languages, data_dir, cache)
     else:
         found = _local(items, languages, columns, [split for split, some in given.items() if some is not None])
@@ -239,10 +239,11 @@ def _languages(pair: str) -> tuple[str, str]:
 
 
 def _known(name: str, languages: tuple[str, str] | None, data_dir: StrPath | None, cache: StrPath | None) -> Found:
-    every = known.KNOWN[name].languages
+    found = find_set(name, TranslationSet)
+    every = found.languages
     chosen = tuple(LANGUAGES.get(language, language) for language in languages or every[:2])
     parts: dict[str, Part] = {}
-    for split, paths in known.find(name, data_dir, cache, chosen).items():
+    for split, paths in found.find_pair(chosen, data_dir, cache).items():
         if len(paths) == 2:
             parts[split] = TwoFiles(paths[0], paths[1])
         else:
@@ -253,7 +254,7 @@ def _known(name: str, languages: tuple[str, str] | None, data_dir: StrPath | Non
 def _local(
     items: list[StrPath], languages: tuple[str, str] | None, columns: tuple[int, int], given: Sequence[str]
 ) -> Found:
-    """Pairs in the user's own files, and what lies beside them for the splits that are not `given`."""
+    """Pairs in files, and the files beside them for the splits that are not `given`."""
     paths = [Path(item).expanduser() for item in items]
     if len(paths) == 1 and languages and paths[0].is_dir() and _of_prefix(paths[0] / "train", languages):
         paths = [paths[0] / "train"]
@@ -277,14 +278,14 @@ def _local(
 
 
 def _ends(paths: Sequence[Path]) -> tuple[str, str] | None:
-    """The languages that two files are named after: text.en.gz, text.de.gz."""
+    """The languages in the names of two files: text.en.gz, text.de.gz."""
     first, second = (path.name.removesuffix(".gz").rpartition(".")[2] for path in paths)
     alike = first == second  # text.en and text.de, not en.txt and de.txt
     return None if alike or not all(re.fullmatch("[a-z]{2}", end) for end in (first, second)) else (first, second)
 
 
 def _beside(prefix: Path, languages: tuple[str, str]) -> dict[str, list[Path]]:
-    """Prefixes in the same folder that are those of the other splits, the likeliest first."""
+    """Prefixes of the other splits in the same folder, the likeliest first."""
     end = f".{languages[0]}"
     names = {path.name.removesuffix(".gz") for path in prefix.absolute().parent.iterdir()}
     tests = sorted(name.removesuffix(end) for name in names if name.startswith("test") and name.endswith(end))
@@ -295,7 +296,7 @@ def _beside(prefix: Path, languages: tuple[str, str]) -> dict[str, list[Path]]:
 
 
 def _of_prefix(prefix: Path, languages: tuple[str, str]) -> list[Path]:
-    """The files of a prefix, one for each of the languages that it has."""
+    """The files PREFIX.LANGUAGE that exist, packed or not."""
     found: list[Path] = []
     for language in languages:
         both = [prefix.with_name(f"{prefix.name}.{language}{end}") for end in ("", ".gz")]
@@ -332,5 +333,5 @@ def _file(path: Path) -> Path:
     try:
         (found,) = files([path])
     except DataError as error:
-        raise DataError(f"{error}; known sets are {', '.join(known.names(translation=True))}") from None
+        raise DataError(f"{error}; known sets are {', '.join(sets_of(TranslationSet))}") from None
     return found

@@ -21,8 +21,8 @@ from ...core.contract import Memory
 from ...core.inspection import Probe, Request
 from ...core.task import LoadedRun, Loss, RunConfig, artifact_path
 from ...data.files import DataError, absolute_name
-from ...data.known import KNOWN
-from ...data.sentences import Side, load_sides, save_sides
+from ...data.known import TextSet, TranslationSet, sets_of
+from ...data.tokenizers.sentences import SentenceTokenizer, load_pair, save_pair
 from ...decode.beam import Config as Search
 from ...decode.translate import hypotheses, pad
 from ...decode.verify import check_search
@@ -38,12 +38,11 @@ from ..decoding import (
 )
 from . import bleu, data, probe
 from .data import Parallel
-from .pairs import Pairs, batches_by_tokens, batches_from
-from .plan import SPLITS
+from .pairs import SPLITS, Pairs, batches_by_tokens, batches_from
 from .settings import Config, DataConfig
 
 POSITIONS = 40  # of the target, that losses are told apart by
-Sides = tuple[Side, Side]
+Sides = tuple[SentenceTokenizer, SentenceTokenizer]
 
 
 class Batch(NamedTuple):
@@ -90,11 +89,11 @@ class TranslationTask(DecodingTask[Parallel, Sides]):
 
     @classmethod
     def save_artifacts(cls, artifacts: Sides, folder: Path) -> None:
-        save_sides(folder / "tokenizer.json", *artifacts)
+        save_pair(folder / "tokenizer.json", *artifacts)
 
     @classmethod
     def load_artifacts(cls, folder: Path) -> Sides:
-        return load_sides(artifact_path(folder, "tokenizer.json"))
+        return load_pair(artifact_path(folder, "tokenizer.json"))
 
     @classmethod
     def describe_data(cls, data: Parallel) -> dict[str, Any]:
@@ -386,8 +385,8 @@ def pair_of(data: Parallel) -> str:
 def absolute_place(name: str) -> str:
     """A file, folder or prefix of files by its full name, so that a run can be resumed from another folder."""
     path = Path(name)
-    is_prefix = name not in KNOWN and any(path.parent.glob(f"{escape(path.name)}.*"))
-    return str(path.absolute()) if is_prefix else absolute_name(name, KNOWN)
+    is_prefix = name not in sets_of(TextSet, TranslationSet) and any(path.parent.glob(f"{escape(path.name)}.*"))
+    return str(path.absolute()) if is_prefix else absolute_name(name, sets_of(TextSet, TranslationSet))
 
 
 def share_by(keys: list[int], right: list[bool]) -> dict[str, float]:

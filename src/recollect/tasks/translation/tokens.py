@@ -1,69 +1,92 @@
-"""From pairs of lines to tokens that are kept in the cache, memory-mapped, a few thousand lines at a time."""
+"""Sentence pairs as tokens in the cache, encoded a few thousand lines at a time."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...data import shards, tokenizers
+from ...data import tokenizers
+from ...data.cache import Entry, EntryWriter, Loaded, hash_json
 from ...data.files import DataError, Text
-from ...data.sentences import Side
 from ...data.tokenizers.base import Tokenizer, UnknownCharacter, visible
 from ...data.tokenizers.chars_and_bytes import Chars
-from .cache import Kept, arrays_of, keep, recall, settle, sweep
-from .counts import Count, notes_of, too_few
-from .lines import Scratch, SharedSources, read
-from .plan import SIDES, SPLITS, Work
+from ...data.tokenizers.sentences import SentenceTokenizer, pair_from_json, pair_to_json
+from .lines import Count, PairPlan, Scratch, SharedSources, describe_counts, read_pairs, report_too_few
+from .pairs import SIDES, SPLITS, Pairs
+
+Sides = tuple[SentenceTokenizer, SentenceTokenizer]
 
 JOINED_LINE = 1 << 13  # characters of a line up to which it may be encoded together with others
+_TOKENS, _BYTE, _OFFSET = np.dtype("<i4"), np.dtype("u1"), np.dtype("<i8")
 
 
-def make(folder: Path, sources: shards.Sources, settings: dict[str, Any], work: Work) -> Kept:
-    """Read, split, prepare, tokenise, and keep."""
-    for part in work.parts.values():
-        part.check()
+@dataclass(frozen=True)
+class Encoded:
+    """Pairs by split, with the tokenizers of source and target."""
+
+    sides: Sides
+    splits: dict[str, Pairs]
+    fingerprint: str
+    notes: list[str]
+
+
+def load_encoded(entry: Entry) -> Encoded | None:
+    """The pairs in the cache, if they are there."""
+    found = entry.load()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        sweep(folder)
-        with tempfile.TemporaryDirectory(prefix=".scratch.", dir=folder) as scratch:
-            place = Path(scratch)
-            counts = {split: Count() for split in SPLITS}
-            lines = {split: Scratch(place, split) for split in SPLITS}
-            read(work, lines, counts)
-            if not counts["train"].pairs:
-                raise too_few(work, "train", counts)
-            sides = work.existing or _train_sides(work, lines["train"])
-            keys = SharedSources()
-            splits: dict[str, dict[str, Any]] = {}
-            for split in reversed(SPLITS):  # training last: by then it is known which sources to look for in it
-                if counts[split].pairs:
-                    splits[split] = _encode(place, split, lines[split], sides, work, counts[split], keys)
-            for split in SPLITS:
-                if not counts[split].pairs:
-                    if split != "test" or "test" in work.parts:
-                        raise too_few(work, split, counts)
-                    splits.pop(split, None)
-            for split in ("valid", "test"):
-                counts[split].shared = keys.shared(split)
-            origin = sources.record()
-            sources.settle()  # after the hashes, so that they are those of what was read
-            settle(folder, place, splits)
-    except OSError as error:
-        raise DataError(
-            f"expected to write token files to {folder}, found: {error.strerror or error}; make room there, "
-            "or name another place with RECOLLECT_CACHE"
-        ) from None
-    keep(folder, settings, origin, sides, splits, notes_of(work, counts))
-    kept = recall(folder, sources, settings)
-    if kept is None:
-        raise DataError(f"expected the pairs just written in {folder}, found others; run one at a time")
-    return kept
+        return None if found is None else _assemble(found)
+    except DataError:  # tokenizers of another version
+        return None
+
+
+def make(entry: Entry, plan: PairPlan) -> Encoded:
+    """Read, split, prepare and tokenise pairs, and write them to the cache."""
+    for part in plan.parts.values():
+        part.check()
+    with entry.write() as writer:
+        counts = {split: Count() for split in SPLITS}
+        lines = {split: Scratch(writer.folder, split) for split in SPLITS}
+        read_pairs(plan, lines, counts)
+        if not counts["train"].pairs:
+            raise report_too_few(plan, "train", counts)
+        sides = plan.existing or _train_sides(plan, lines["train"])
+        shared = SharedSources()
+        for split in reversed(SPLITS):
+            if counts[split].pairs:
+                _encode(writer, split, lines[split], sides, plan, counts[split], shared)
+        for split in SPLITS:
+            if not counts[split].pairs and (split != "test" or "test" in plan.parts):
+                raise report_too_few(plan, split, counts)
+        for split in ("valid", "test"):
+            counts[split].shared = shared.count(split)
+        writer.content = {"sides": pair_to_json(*sides), "notes": describe_counts(plan, counts)}
+    return _assemble(entry.load_written())
+
+
+def _assemble(found: Loaded) -> Encoded:
+    splits = {
+        # still mapped, faster to slice
+        split: Pairs(**{f.name: np.asarray(found.arrays[f"{split}-{f.name}"]) for f in fields(Pairs)})
+        for split in SPLITS
+        if f"{split}-source" in found.arrays
+    }
+    return Encoded(
+        pair_from_json(found.content["sides"]),
+        splits,
+        _fingerprint(found.content["sides"], found.hashes, list(splits)),
+        found.content["notes"],
+    )
+
+
+def _fingerprint(sides: Any, hashes: dict[str, str], splits: list[str]) -> str:
+    texts = {split: [hashes[f"{split}-{f.name}"] for f in fields(Pairs) if "_text" in f.name] for split in splits}
+    return hash_json({"texts": texts, "sides": sides})
 
 
 class _Lines:
-    """Prepared lines, as texts to take a vocabulary from."""
+    """Prepared lines as a text to train a tokenizer on."""
 
     def __init__(self, paths: Sequence[Path], newlines: bool) -> None:
         self._text, self._newlines = Text(tuple(paths)), newlines
@@ -72,59 +95,75 @@ class _Lines:
         return iter(self._text) if self._newlines else (chunk.replace("\n", "") for chunk in self._text)
 
 
-def _train_sides(work: Work, lines: Scratch) -> tuple[Side, Side]:
-    """Both sides, their vocabularies taken from the training part."""
-    kind, vocab, joint = work.tokenizer
+def _train_sides(plan: PairPlan, lines: Scratch) -> Sides:
+    """The tokenizers of both sides, trained on the training part."""
+    kind, vocab, joint = plan.tokenizer
 
     def made(paths: Sequence[Path]) -> Tokenizer:
         # a newline parts words, but among characters it would be one of them, and no sentence has it
         found = tokenizers.train(kind, _Lines(paths, newlines=not kind.startswith("chars")), vocab)
-        # whoever translates gives sentences that nobody has seen
+        # sentences to translate may have any character
         if isinstance(found, Chars) and found.unknown is None and found.fallback is None:
             return found.with_unknown()
         return found
 
-    first, second = work.preparations
+    first, second = plan.preparations
     if joint:
         both = made(lines.prepared)
-        return Side(first, both), Side(second, both)
-    return Side(first, made(lines.prepared[:1])), Side(second, made(lines.prepared[1:]))
+        return SentenceTokenizer(first, both), SentenceTokenizer(second, both)
+    return SentenceTokenizer(first, made(lines.prepared[:1])), SentenceTokenizer(second, made(lines.prepared[1:]))
+
+
+class _Rows:
+    """Rows of unequal length, end to end: an array of values and one of offsets."""
+
+    def __init__(self, writer: EntryWriter, name: str, dtype: np.dtype[Any]) -> None:
+        self._values, self._offsets = writer.add_array(name, dtype), writer.add_array(f"{name}_offsets", _OFFSET)
+        self._offsets.append(np.zeros(1))
+        self._end = 0
+
+    def append(self, values: np.ndarray, lengths: np.ndarray) -> None:
+        self._values.append(values)
+        if len(lengths):
+            ends = self._end + np.cumsum(lengths)
+            self._end = int(ends[-1])
+            self._offsets.append(ends)
 
 
 def _encode(
-    place: Path, split: str, lines: Scratch, sides: tuple[Side, Side], work: Work, count: Count, keys: SharedSources
-) -> dict[str, Any]:
+    writer: EntryWriter, split: str, lines: Scratch, sides: Sides, plan: PairPlan, count: Count, shared: SharedSources
+) -> None:
     """Write the tokens and the texts of a split; a training pair that is too long is left out."""
-    with arrays_of(place, split) as arrays:
-        count.pairs = 0
-        for batch in lines.batches():
-            raw_source, raw_target, *prepared = (list(some) for some in zip(*batch, strict=True))
-            found = [encode_lines(side, some, split) for side, some in zip(sides, prepared, strict=True)]
-            both = np.stack([lengths for _, lengths in found])
-            fits = both.max(axis=0) <= work.longest
-            count.long += int(np.count_nonzero(~fits))
-            good = both.min(axis=0) > 0
-            count.empty += int(np.count_nonzero(~good))
-            if split == "train":
-                good &= fits
-            count.pairs += int(np.count_nonzero(good))
-            for index, (side, (ids, lengths)) in enumerate(zip(sides, found, strict=True)):
-                ids = ids[np.repeat(good, lengths)]
-                arrays[SIDES[index]].append(ids)
-                arrays[f"{SIDES[index]}_offsets"].append_ends(lengths[good])
-                count.tokens[index] += len(ids)
-                if side.unknown is not None:
-                    count.unknown[index] += int(np.count_nonzero(ids == side.unknown))
-            for name, raw in zip(SIDES, (raw_source, raw_target), strict=True):
-                kept = [line for line, stays in zip(raw, good.tolist(), strict=True) if stays]
-                arrays[f"{name}_text"].append(np.frombuffer(b"".join(kept), np.uint8))
-                arrays[f"{name}_text_offsets"].append_ends(np.array([len(line) for line in kept], np.int64))
-                if name == "source" and len(work.carved) < 2:
-                    keys.note(split, kept)
-    return {name: array.record() for name, array in arrays.items()}
+    tokens = [_Rows(writer, f"{split}-{name}", _TOKENS) for name in SIDES]
+    texts = [_Rows(writer, f"{split}-{name}_text", _BYTE) for name in SIDES]
+    count.pairs = 0
+    for batch in lines.batches():
+        raw_source, raw_target, *prepared = (list(some) for some in zip(*batch, strict=True))
+        found = [encode_lines(side, some, split) for side, some in zip(sides, prepared, strict=True)]
+        both = np.stack([lengths for _, lengths in found])
+        fits = both.max(axis=0) <= plan.longest
+        count.long += int(np.count_nonzero(~fits))
+        good = both.min(axis=0) > 0
+        count.empty += int(np.count_nonzero(~good))
+        if split == "train":
+            good &= fits
+        count.pairs += int(np.count_nonzero(good))
+        for index, (side, (ids, lengths)) in enumerate(zip(sides, found, strict=True)):
+            ids = ids[np.repeat(good, lengths)]
+            tokens[index].append(ids, lengths[good])
+            count.tokens[index] += len(ids)
+            if side.unknown is not None:
+                count.unknown[index] += int(np.count_nonzero(ids == side.unknown))
+        for index, raw in enumerate((raw_source, raw_target)):
+            used = [line for line, stays in zip(raw, good.tolist(), strict=True) if stays]
+            texts[index].append(np.frombuffer(b"".join(used), np.uint8), np.array([len(line) for line in used]))
+            if index == 0 and len(plan.carved) < 2:
+                shared.add(split, used)
+    if not count.pairs:
+        writer.remove_arrays(f"{split}-")
 
 
-def encode_lines(side: Side, lines: list[bytes], split: str) -> tuple[np.ndarray, np.ndarray]:
+def encode_lines(side: SentenceTokenizer, lines: list[bytes], split: str) -> tuple[np.ndarray, np.ndarray]:
     """The tokens of many prepared lines end to end, and how many each has."""
     tokenizer, texts = side.tokenizer, [line.decode() for line in lines]
     together = _encode_together(tokenizer, texts)

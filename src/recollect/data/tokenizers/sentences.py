@@ -1,19 +1,18 @@
-"""One language of a pair: how its sentences become numbers, and numbers sentences."""
+"""Tokenizers of sentences: text preparation, a tokenizer, and the special tokens pad, begin and end."""
 
 import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.files import write_aside
-from . import tokenizers
-from .files import DataError, StrPath
-from .moses import Preparation
-from .tokenizers.base import Tokenizer, visible
+from ...core.files import write_aside
+from .. import tokenizers
+from ..files import DataError, StrPath, load_json
+from ..moses import Preparation
+from .base import Tokenizer, visible
 
 FORMAT = 1
 SPECIALS = ("<pad>", "<begin>", "<end>")
@@ -21,10 +20,10 @@ _BYTES = re.compile(r"<0x[0-9A-F]+>")
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """One language of a pair: how its sentences become numbers, and numbers sentences.
+class SentenceTokenizer:
+    """A tokenizer of the sentences of one language, with its text preparation and the special tokens.
 
-    The tokeniser's numbers stay as they are; three more follow them: `pad`, `begin` and `end`.
+    The special tokens `pad`, `begin` and `end` are numbered after the tokens of `tokenizer`.
     """
 
     preparation: Preparation
@@ -51,19 +50,19 @@ class Side:
         return self.tokenizer.unknown
 
     def prepared(self, text: str) -> str:
-        """The sentence as it is tokenised; what BLEU on tokenised text compares with."""
+        """The sentence as it is tokenised; BLEU on tokenised text is computed on this form."""
         return self.preparation.apply(text)
 
     def encode(self, text: str) -> np.ndarray:
-        """The numbers of a sentence, without `begin` and `end`."""
+        """The token ids of a sentence, without `begin` and `end`."""
         return self.tokenizer.encode(self.prepared(text)).astype(np.int32)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The sentence that stands before the first `end`, as a reader would write it."""
+        """The sentence up to the first `end`, with the preparation undone."""
         return self.preparation.undo(self.decode_prepared(ids))
 
     def decode_prepared(self, ids: Iterable[int]) -> str:
-        """The same, still prepared: what is compared in BLEU on tokenised text."""
+        """The sentence up to the first `end`, still prepared."""
         kept: list[int] = []
         for number in _integers(ids):
             if number == self.end:
@@ -73,7 +72,7 @@ class Side:
         return self.tokenizer.decode(kept)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """A readable name for each number. A character that several tokens make up stands at the last of them."""
+        """A readable name for each token. A character that is made of several tokens stands at the last of them."""
         found: list[str] = []
         streamer = self.tokenizer.streamer()
         for number in _integers(ids):
@@ -88,7 +87,7 @@ class Side:
         return {"preparation": self.preparation.to_json(), "tokenizer": self.tokenizer.to_json()}
 
     @classmethod
-    def from_json(cls, data: Any) -> "Side":
+    def from_json(cls, data: Any) -> "SentenceTokenizer":
         if not isinstance(data, Mapping):
             raise DataError(f"expected an object for each side of a pair, found {type(data).__name__}")
         if set(data) != {"preparation", "tokenizer"}:
@@ -101,14 +100,14 @@ def _integers(ids: Iterable[int]) -> list[int]:
     return ids.tolist() if isinstance(ids, np.ndarray) else [int(number) for number in ids]
 
 
-def sides_to_json(source: Side, target: Side) -> dict[str, Any]:
-    """Both sides of a pair; a tokeniser that they share is there once."""
+def pair_to_json(source: SentenceTokenizer, target: SentenceTokenizer) -> dict[str, Any]:
+    """The tokenizers of source and target as JSON; a shared tokenizer is stored once."""
     joint = source.tokenizer is target.tokenizer
     second = target.to_json() | ({"tokenizer": None} if joint else {})
     return {"format": FORMAT, "joint": joint, "source": source.to_json(), "target": second}
 
 
-def sides_from_json(data: Any) -> tuple[Side, Side]:
+def pair_from_json(data: Any) -> tuple[SentenceTokenizer, SentenceTokenizer]:
     if not isinstance(data, Mapping):
         raise DataError(f"expected an object with both sides of a pair, found {type(data).__name__}")
     if data.get("format") != FORMAT:
@@ -116,9 +115,9 @@ def sides_from_json(data: Any) -> tuple[Side, Side]:
     joint, second = data.get("joint"), data.get("target")
     if not isinstance(joint, bool):
         raise DataError(f"expected 'joint' as bool in a pair's sides, found {type(joint).__name__}")
-    source = Side.from_json(data.get("source"))
+    source = SentenceTokenizer.from_json(data.get("source"))
     if not joint:
-        return source, Side.from_json(second)
+        return source, SentenceTokenizer.from_json(second)
     if (
         not isinstance(second, Mapping)
         or set(second) != {"preparation", "tokenizer"}
@@ -127,21 +126,12 @@ def sides_from_json(data: Any) -> tuple[Side, Side]:
         raise DataError(
             "expected a preparation and no tokenizer of its own for the target of joint sides, found others"
         )
-    return source, Side(Preparation.from_json(second["preparation"]), source.tokenizer)
+    return source, SentenceTokenizer(Preparation.from_json(second["preparation"]), source.tokenizer)
 
 
-def save_sides(path: StrPath, source: Side, target: Side) -> None:
-    write_aside(path, json.dumps(sides_to_json(source, target), ensure_ascii=False).encode())
+def save_pair(path: StrPath, source: SentenceTokenizer, target: SentenceTokenizer) -> None:
+    write_aside(path, json.dumps(pair_to_json(source, target), ensure_ascii=False).encode())
 
 
-def load_sides(path: StrPath) -> tuple[Side, Side]:
-    try:
-        data = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise DataError(f"expected the tokenizers of a pair at {path}, found {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"expected JSON in {path}, found something else ({error}); copy it anew") from None
-    try:
-        return sides_from_json(data)
-    except DataError as error:
-        raise DataError(f"{error} ({path})") from None
+def load_pair(path: StrPath) -> tuple[SentenceTokenizer, SentenceTokenizer]:
+    return load_json(path, "the tokenizers of a pair", pair_from_json)

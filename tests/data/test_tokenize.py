@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +18,8 @@ from recollect.data.files import DataError, rechunk
 from recollect.data.tokenizers import Bpe, Bytes, Chars, Words, byte_pairs, words
 from recollect.data.tokenizers.base import LONGEST_WORD, smallest
 from recollect.data.tokenizers.character_classes import SOLID, classes
+from shared_data import DATA
 
-DATA = Path(os.environ.get("RECOLLECT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 POEMS = (
     "靜夜思：牀前看月光，疑是地上霜。舉頭望山月，低頭思故鄉。\n春曉：春眠不覺曉，處處聞啼鳥。夜來風雨聲，花落知多少。\n"
 )
