@@ -198,7 +198,7 @@ class Task(ABC, Generic[D, A]):
 
     @classmethod
     @abstractmethod
-    def law_example(cls, model: Any, artifacts: A) -> tuple[nn.Module, Tensor, Memory | None]:
+    def law_example(cls, model: Any, artifacts: A) -> tuple[Any, Tensor, Memory | None]:
         """The module that the laws bind, an input for them (T ≥ 4), and the memory that it reads."""
 
     @classmethod
@@ -280,10 +280,10 @@ class Task(ABC, Generic[D, A]):
 
     request_options: ClassVar[Sequence[str]] = ()  # of `text` and `image`, what can be read in place of the data
 
-    @classmethod
-    def probe(cls, run: LoadedRun[D, A], request: Any) -> Any:
+    @staticmethod
+    def probe(run: Any, request: Any) -> Any:
         """The model beside rows of its data, for the instruments (see `core.inspection`)."""
-        raise ContractError(f"inspect: expected a task with rows to look at, found {cls.name}, which has no probe")
+        raise ContractError(f"inspect: expected a task with rows to look at, found {run.kind.name}, which has none")
 
     @classmethod
     def layer_of(cls, model: str) -> str:

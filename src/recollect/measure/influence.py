@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from ..core.attribution import gradients_of, normalize_rows
 from ..core.chart import Map
 from ..core.contract import ContractError
 from ..core.inspection import Instrument, Probe, Reading, Request
@@ -26,38 +27,6 @@ STEPS = 24  # of a row that may be read to any length
 TOGETHER = 4096  # steps that go through a model at once
 
 
-def of_source(model: Any, source: Tensor, tokens: Sequence[int], begin: int) -> Tensor:
-    """T S: ‖∂ log p(token t)/∂(embedding of source place s)‖, each row divided by its sum.
-
-    source: 1 S tokens with their end; `tokens` are what was written, its end included.
-    """
-    with torch.enable_grad():
-        embedded = model.embed_source(source).detach().requires_grad_()
-        likely = said(model, model.read_source(embedded), tokens, begin)
-    return shares(slopes(likely, embedded)[:, 0].norm(dim=-1).float().cpu())
-
-
-def said(model: Any, memory: Any, tokens: Sequence[int], begin: int) -> Tensor:
-    """T: log p of each token that was written, given those before it."""
-    own = torch.tensor(tokens, device=memory.values.device)
-    x = torch.tensor([[begin, *tokens[:-1]]], device=own.device)
-    logits, _ = model(x, memory=memory)
-    return logits[0].log_softmax(dim=-1).gather(1, own[:, None])[:, 0]
-
-
-@torch.enable_grad()
-def slopes(answers: Tensor, seen: Tensor) -> Tensor:
-    """The gradient of each answer (N): N and the shape of `seen`."""
-    rows = [torch.autograd.grad(each, seen, retain_graph=True, materialize_grads=True)[0] for each in answers]
-    return torch.stack(rows).detach()
-
-
-def shares(found: Tensor) -> Tensor:
-    """Each row (all axes but the first) divided by its sum; a row of nothing stays so."""
-    total = found.flatten(1).sum(dim=1).clamp(min=torch.finfo(found.dtype).tiny)
-    return found / total.reshape(-1, *[1] * (found.dim() - 1))
-
-
 @torch.enable_grad()
 def by_gradient(probe: Probe) -> Tensor:
     """O S, of the first row: the sources' places come first, where there are tokens of a source."""
@@ -69,7 +38,7 @@ def by_gradient(probe: Probe) -> Tensor:
     answers = y[0].gather(1, one.y[0, :, None]) if one.chances else y[0]  # O V
     found = []
     for entered in seen:
-        rows = slopes(answers.flatten(), entered)[:, 0].flatten(2).norm(dim=-1)  # O·V S
+        rows = gradients_of(answers.flatten(), entered)[:, 0].flatten(2).norm(dim=-1)  # O·V S
         found.append(rows.unflatten(0, tuple(answers.shape)).norm(dim=1))
     return torch.cat(found, dim=1).float().cpu()
 
@@ -157,7 +126,7 @@ def read(probe: Probe, *, by: By = "another", draws: int = 4, layer: int | None 
         charts.append(
             Map(
                 title="influence by gradient, shares",
-                values=shares(found).tolist(),
+                values=normalize_rows(found).tolist(),
                 columns=columns,
                 rows=rows,
                 **names,
@@ -184,7 +153,7 @@ def read(probe: Probe, *, by: By = "another", draws: int = 4, layer: int | None 
 def _strongest(found: Tensor, columns: Sequence[str], rows: Sequence[str]) -> str:
     """The input that the last output rests on most."""
     place = int(found[-1].argmax())
-    share = float(shares(found)[-1, place])
+    share = float(normalize_rows(found)[-1, place])
     return f"{rows[-1]!r}, the last output, rests most on {columns[place]!r} (input {place + 1}), {share:.0%} of all"
 
 

@@ -224,7 +224,7 @@ def _fit(
     checkpoint.write_tensors(folder.model_path, checkpoint.weights(model), dict(solution.note))
     folder.log(used | {"valid": found[task.metric]})
     progress.say(solution.message)
-    return found | solution.figures
+    return found | dict(solution.figures)
 
 
 def _check_longer(folder: RunFolder, steps: int) -> None:

@@ -396,8 +396,8 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
 
     # Inspection and races
 
-    @classmethod
-    def probe(cls, run: LoadedRun[Captioned, Artifacts], request: Request) -> Probe:
+    @staticmethod
+    def probe(run: LoadedRun[Captioned, Artifacts], request: Request) -> Probe:
         return probe.probe(run, request)
 
     def sample(self, run: LoadedRun[Captioned, Artifacts]) -> list[dict[str, Any]]:

@@ -139,8 +139,8 @@ class RatingsTask(Task[Ratings, Artifacts]):
             "no state for the laws to hold; measure it with recollect eval"
         )
 
-    @classmethod
-    def probe(cls, run: LoadedRun[Ratings, Artifacts], request: Any) -> Any:
+    @staticmethod
+    def probe(run: LoadedRun[Ratings, Artifacts], request: Any) -> Any:
         raise RunError(
             f"{run.path}: expected a model that reads a sequence, found ratings; ask for directions or nearest"
         )

@@ -55,7 +55,7 @@ def own_writing(model: Any, rows: int, length: int) -> np.ndarray:
     if length == 1:
         return begins
     engine = Engine(model, len(begins), length)
-    position = engine.read(begins.tolist())
+    position = engine.read_prompts(begins.tolist())
     for _ in engine.blocks(position, Sampling(length=length - 1)):
         pass
     return np.array(position.written, dtype=np.int64)

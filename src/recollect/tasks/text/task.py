@@ -289,7 +289,7 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
         if isinstance(model, Mixture):
             model.to(self.device)
             losses = [self.losses(part, "valid", "stateful") for part in (model.first, model.second)]
-            model.share.fill_(best_share(*losses))
+            model.share.fill_(best_share(losses[0], losses[1]))
             share = float(model.share)
             return Solution(tokens=len(losses[0]), message=f"share of the first {share:.4f}", figures={"share": share})
         if not isinstance(model, ngram.Ngram):
@@ -309,8 +309,8 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
 
     def evaluate(self, model: nn.Module, split: str, rule: Rule | None = None) -> dict[str, Any]:
         """Nats per token, perplexity and bits per byte over every token of a split but the first."""
-        rule = rule or self.config.eval_rule
-        losses = self.losses(model, split, rule)
+        chosen: Rule = rule or self.config.eval_rule
+        losses = self.losses(model, split, chosen)
         total, count = float(losses.sum()), losses.numel()
         nats = total / count
         text = self.data.text_bytes[split] * (count + 1) / len(self.tokens(split))
@@ -319,9 +319,9 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
             "perplexity": math.exp(min(nats, 700)),
             "bits_per_byte": total / math.log(2) / text,
             "tokens": count,
-            "rule": self.describe_rule(rule, split),
+            "rule": self.describe_rule(chosen, split),
         }
-        if rule == "windows":
+        if chosen == "windows":
             found["by_position"] = self.by_position(losses)
         return found
 

@@ -354,8 +354,8 @@ class TranslationTask(DecodingTask[Parallel, Sides]):
 
     # Inspection and races
 
-    @classmethod
-    def probe(cls, run: LoadedRun[Parallel, Sides], request: Request) -> Probe:
+    @staticmethod
+    def probe(run: LoadedRun[Parallel, Sides], request: Request) -> Probe:
         return probe.probe(run, request)
 
     def sample(self, run: LoadedRun[Parallel, Sides]) -> list[dict[str, str]]:
