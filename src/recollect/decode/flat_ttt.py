@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from ..layers import norm, ttt
+from ..layers import norm, ttt, ttt_fused
 from .flat_block import PLAIN, Clock, Normed, Ways, ways
 from .flat_matrix import lay
 
@@ -68,6 +68,4 @@ def kernel_of(layer: ttt.Ttt) -> Any:
     weight = layer.out.weight
     if ways(weight) is PLAIN or not kernels.can_launch(weight):
         return None
-    from ..kernels.ttt import step
-
-    return step.Step(layer) if step.takes(layer) else None
+    return ttt_fused.Step(layer) if ttt_fused.fits_step(layer) else None

@@ -30,7 +30,7 @@ from torch.utils.checkpoint import checkpoint
 from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Memory
 from ..core.contract import Config as BaseConfig
-from ..kernels.ttt import dispatch
+from . import ttt_fused
 from .position import rotate
 
 
@@ -293,9 +293,10 @@ class Ttt(Cell[State]):
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         steps = x.shape[1]
         if steps == 1:
-            return dispatch.step(self, x, state) if dispatch.takes_step(self, x, state) else self.one_step(x, state)
-        if dispatch.takes_chunk(self, state):
-            return dispatch.chunk(self, x, state)
+            fused = ttt_fused.takes_step(self, x, state)
+            return ttt_fused.run_step(self, x, state) if fused else self.one_step(x, state)
+        if ttt_fused.takes_chunk(self, state):
+            return ttt_fused.run_chunk(self, x, state)
         batch = self.config.mini_batch or steps
         offset = state.clock % batch if self.config.mini_batch else torch.zeros_like(state.clock)
         count = 1 if self.config.mini_batch is None else -(-(steps + self.spare(offset)) // batch)
