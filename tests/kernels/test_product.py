@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
+import interpreter
 from recollect import kernels
-from unit import interpreter
 
 interpreter.mend()
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")

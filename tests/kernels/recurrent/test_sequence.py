@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from oracles import assert_all_close, gradients, inputs, random_state
 from recollect.core import ragged
 from recollect.core import state as states
 from recollect.kernels.recurrent import sequence
 from recollect.layers import build, build_encoder
 from recollect.layers.recurrent import Recurrent
-from unit.oracles import assert_all_close, gradients, inputs, random_state
 
 every_cell = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 LENGTHS = torch.tensor([5, 0, 3, 5, 1])

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from oracles import assert_all_close, gradients, inputs
 from recollect.kernels.recurrent import projection
-from unit.oracles import assert_all_close, gradients, inputs
 
 matmul = torch.backends.cuda.matmul
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

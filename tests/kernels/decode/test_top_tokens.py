@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
+import interpreter
 from recollect import kernels
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Memory
 from recollect.decode import beam, choice, greedy, lattice
-from unit import interpreter
 from unit.test_engine_greedy import BEGIN, END, PAD, build
 from unit.test_lattice import CONFIGS, encode, every_config
 

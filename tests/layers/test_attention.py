@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
+from oracles import assert_all_close, assert_close, gradients, inputs, randomise, source
 from recollect.core import laws, ragged
 from recollect.core import state as states
 from recollect.core.contract import ContractError
@@ -17,7 +18,6 @@ from recollect.layers import attention, build, build_encoder, position
 from recollect.layers.alignment import Places, build_alignment
 from recollect.layers.position import rotate, sinusoids, slopes
 from recollect.layers.score import build_score
-from unit.oracles import assert_all_close, assert_close, gradients, inputs, randomise, source
 
 Rule = Callable[[int, int, int], bool]  # row, query, key → may the query see the key
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from oracles import assert_all_close, gradients, inputs, random_state, source
 from recollect.core import state as states
 from recollect.kernels.attention import soft_align as looping
 from recollect.kernels.recurrent import gates
 from recollect.layers import build
-from unit.oracles import assert_all_close, gradients, inputs, random_state, source
 
 aten = torch.ops.aten
 every_cell = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])

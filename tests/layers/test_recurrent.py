@@ -9,10 +9,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.overrides import TorchFunctionMode
 
 from laws.cases import every_layer
+from oracles import assert_all_close, assert_close, gradients, inputs, random_state
 from recollect.core import state as states
 from recollect.core.contract import Cell, ContractError, Cost, Layer
 from recollect.layers import build, build_encoder, gru, lstm, rnn
-from unit.oracles import assert_all_close, assert_close, gradients, inputs, random_state
 
 KINDS: dict[str, tuple[str, dict[str, Any], Any]] = {
     "rnn, tanh": ("rnn", {"nonlinearity": "tanh"}, nn.RNN),

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+import interpreter
+from kernels.ttt.cases import DEVICE, DTYPE, NARROW, assert_passes_by, everything, made, plain, used, watch
+from kernels.ttt.cases import assert_same as assert_all_same
 from recollect import kernels
 from recollect.core import laws
 from recollect.layers import build
-from unit import interpreter
-from unit.ttt_kernels import DEVICE, DTYPE, NARROW, assert_passes_by, everything, made, plain, used, watch
-from unit.ttt_kernels import assert_same as assert_all_same
 
 interpreter.mend()
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")

@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+import interpreter
+from oracles import randomise
 from recollect import kernels
 from recollect.core import laws
 from recollect.core import state as states
@@ -13,8 +15,6 @@ from recollect.core.contract import Memory
 from recollect.kernels.attention import soft_align
 from recollect.layers import build
 from recollect.layers.soft_align import SoftAlign, State
-from unit import interpreter
-from unit.oracles import randomise
 
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

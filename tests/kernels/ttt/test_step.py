@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+import interpreter
+from oracles import randomise
 from recollect import kernels
 from recollect.core import state as states
 from recollect.layers import build, ttt_fused
-from unit import interpreter
-from unit.oracles import randomise
 
 interpreter.mend()
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")

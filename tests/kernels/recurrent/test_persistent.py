@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import interpreter
 from recollect import kernels
 from recollect.kernels.recurrent import sequence
 from recollect.kernels.recurrent.gates import GATES
 from recollect.layers import build, build_encoder
-from unit import interpreter
 
 interpreter.mend()
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn.functional import conv1d
 
+import interpreter
 from recollect import kernels
 from recollect.kernels.conv import convolve
 from recollect.kernels.conv.convolve import Taps
-from unit import interpreter
 
 interpreter.mend()
 pytestmark = pytest.mark.skipif(not kernels.installed(), reason="needs Triton, which is not installed")
