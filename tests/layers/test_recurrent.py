@@ -522,4 +522,4 @@ def test_the_dtype_of_a_state_never_changes_under_autocast(config: Any, steps: i
 )
 def test_where_cudnn_keeps_the_weights_on_the_chip_it_is_left_to_it(name, settings, dtype, batch, expected):
     """What was found out on an H200: one layer of float16, no gru, widths and batches of certain sizes."""
-    assert build(name, **settings).cudnn_resides(dtype, batch) is expected
+    assert build(name, **settings).is_persistent_in_cudnn(dtype, batch) is expected

@@ -119,7 +119,7 @@ class Bidirectional(Encoder):
                     raise ContractError(f"load_torch: expected rnn, lstm or gru inside, found {type(layer).__name__}")
                 ending = f"_l{level}{suffix}"
                 own = {name.removesuffix(ending) + "_l0": w for name, w in weights.items() if name.endswith(ending)}
-                layer.take(module, own)
+                layer.copy_weights(module, own)
 
 
 @dataclass(frozen=True, kw_only=True)
