@@ -66,7 +66,7 @@ class Step:
             "STEPS": settings.steps,
             "NORM": self.norm is not None,
             "BIASED": int(settings.biased),
-            "ASKED": settings.learned_rate,
+            "LEARNED_RATE": settings.learned_rate,
             "ROTARY": size // 2 if self.rotation else 0,
             **overlapping(seen.device, early),
         }
