@@ -73,6 +73,17 @@ def test_every_layer_file_is_in_the_registry():
         assert module.name in shared or f"recollect.layers.{module.name}" in registered, module.name
 
 
+def test_a_layer_is_one_file(tmp_path, monkeypatch):
+    """A file put among the layers is registered under its name, with no other file touched."""
+    source = (SOURCE / "layers" / "rnn.py").read_text()
+    (tmp_path / "plain_rnn.py").write_text(source)
+    monkeypatch.setattr(layers, "__path__", [*layers.__path__, str(tmp_path)])
+    monkeypatch.setattr(layers, "LAYERS", dict(layers.LAYERS))
+    layers.discover()
+    assert "plain-rnn" in layers.LAYERS
+    assert layers.build("plain-rnn", dim=4).width == 4
+
+
 @pytest.mark.parametrize("name", layers.LAYERS)
 def test_every_layer_says_what_it_is(name):
     card = layers.card(name)

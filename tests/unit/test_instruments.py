@@ -338,7 +338,7 @@ def test_attention_weights_stand_at_the_steps_they_look_at(window):
     layer = block.layer
     x = block.norm.apply_to(model.embed(given.x))
     now = torch.arange(7)[None]
-    q, (k, _) = layer.query(x, now)[0], layer.keys_and_values(x, now)
+    q, (k, _) = layer.query(x, now)[0], layer.project_keys_values(x, now)
     for head in range(2):
         scores = q[:, head] @ k[0, :, head].T / math.sqrt(q.shape[-1])
         far = torch.arange(7)[:, None] - torch.arange(7)

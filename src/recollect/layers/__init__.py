@@ -1,6 +1,12 @@
-"""Every layer of the lineage, by name: the one registry."""
+"""The registry of layers and encoders, by name.
+
+A layer is one file with a `Config`. A file without an entry below is registered under its own name; an entry gives a
+layer its place in the lineage, or another name.
+"""
 
 import difflib
+import importlib
+import pkgutil
 import sys
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
@@ -99,7 +105,7 @@ def configure(registry: dict[str, type[Config]], what: str, name: str, /, **sett
 
 
 def known(kind: str, name: str, names: Any) -> str:
-    """`name`, if it is one of `names`; else one line that says what there is."""
+    """`name`, if it is one of `names`; else a ContractError that lists them."""
     if name in names:
         return name
     close = difflib.get_close_matches(name, list(names), n=1)
@@ -109,7 +115,7 @@ def known(kind: str, name: str, names: Any) -> str:
 
 
 class Card(NamedTuple):
-    """What a layer is, as its file says."""
+    """The description of a layer, from the docstring of its file."""
 
     name: str
     summary: str
@@ -121,7 +127,7 @@ class Card(NamedTuple):
 
 
 def card(name: str) -> Card:
-    """The card of a layer, read from the docstring at the head of its file; what that does not say stays empty."""
+    """The card of a layer, read from the docstring at the head of its file; entries that it lacks are empty."""
     text = sys.modules[LAYERS[name].__module__].__doc__ or ""
     summary, *lines = text.splitlines() or [""]
     entries = dict.fromkeys(Card._fields[2:], "")
@@ -138,5 +144,14 @@ def card(name: str) -> Card:
     return Card(name, summary, **entries)
 
 
+def discover() -> None:
+    """Register the Config of each file here that has no entry above, under the name of its file."""
+    for module in pkgutil.iter_modules(__path__):
+        config = getattr(importlib.import_module(f"{__name__}.{module.name}"), "Config", None)
+        if config is not None and config not in LAYERS.values() and config.__module__.endswith(f".{module.name}"):
+            add(module.name.replace("_", "-"), config)
+
+
+discover()
 for own, settings in outside.found():
     add(own, settings)

@@ -1,4 +1,4 @@
-"""The gated recurrent unit (Cho 2014): one vector, of which each unit is kept or replaced.
+"""The gated recurrent unit (Cho 2014): one vector, each unit of which is kept or replaced by its gate.
 
 STATE   h
 UPDATE  r, z = σ(W x + U h + b);  n = tanh(W x + U (r·h) + b) or tanh(W x + r·(U h + b));  h ← (1−z)·n + z·h

@@ -1,4 +1,4 @@
-"""Long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers 2000): a cell that is added to.
+"""Long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers 2000): a gated cell with an additive update.
 
 STATE   h, c
 UPDATE  i, f, o = σ(W x + U h + b);  g = tanh(W x + U h + b);  c ← f·c + i·g;  h ← o·tanh(c)
@@ -38,7 +38,7 @@ class State(NamedTuple):
 
 
 class Lstm(Recurrent[State]):
-    """The gated layer whose cell path carries gradients as far as its forget gates stay open."""
+    """The LSTM layer, any number deep; gradients pass along c where the forget gates are near 1."""
 
     config: Config
 

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from .. import kernels
 from ..core import ragged
 from ..core import state as states
 from ..core.contract import Cell, Config, ContractError, Cost
 from ..kernels.recurrent.gates import Gates
-from ..kernels.recurrent.sequence import autocast_dtype, find_persistent, last_states, run_directions
+from ..kernels.recurrent.sequence import find_persistent, last_states, run_directions
 
 S = TypeVar("S", bound=tuple[Tensor, ...])
 
@@ -171,7 +172,7 @@ class Recurrent(Cell[S]):
 
     def has_persistent_kernel(self, x: Tensor) -> bool:
         """Whether a persistent kernel of our own takes all steps of x, and cuDNN has none."""
-        dtype, (batch, steps, _) = autocast_dtype(x), x.shape
+        dtype, (batch, steps, _) = kernels.autocast_dtype(x), x.shape
         if self.is_persistent_in_cudnn(dtype, batch):
             return False
         U = self.get_parameter(self.names[0][1])

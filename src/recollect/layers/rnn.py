@@ -1,4 +1,4 @@
-"""The plain recurrent layer (Elman 1990): everything so far, squeezed into one vector, overwritten each step.
+"""The plain recurrent layer (Elman 1990): one vector for all inputs so far, overwritten at each step.
 
 STATE   h
 UPDATE  h ← φ(W x + U h + b), φ = tanh or relu

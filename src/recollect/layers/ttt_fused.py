@@ -35,7 +35,7 @@ def run_chunk(layer: "Ttt", x: Tensor, state: "State") -> tuple[Tensor, "State"]
     clock = state.clock[:, None] + torch.arange(x.shape[1], device=x.device)
     place = clock % (layer.config.mini_batch or 1)
     q = layer.query(x, state, place, widen=False)  # the kernels widen what they read
-    steps = q, *layer.see(x, state, place, widen=False), place[:, 0], layer.factors(x.device)
+    steps = q, *layer.project_pair(x, state, place, widen=False), place[:, 0], layer.factors(x.device)
     norm = (layer.norm_weight, layer.norm_bias) if layer.config.norm else None
     if len(state.model.weights) == 1:
         inner = linear.Inner(*(part for model in state[:2] for (part,) in model))

@@ -163,7 +163,7 @@ def test_programs_all_run_at_a_time(cell, columns):
 )
 def test_many_programs_find_what_one_loop_does(cell, dtype, directions, batch, width, steps, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(kernels, "shared", lambda: False)
+    monkeypatch.setattr(kernels, "is_gpu_shared", lambda: False)
     inputs, slopes = given(cell, directions, batch, width, steps, True, "cuda")
     expected = outcome(sequence.StepByStep(GATES[cell]), inputs, slopes)
     lowered = [None if part is None else part.detach().to(dtype).requires_grad_() for part in inputs]
@@ -180,7 +180,7 @@ def test_layers_take_it_and_can_be_captured(cell, monkeypatch):
     from recollect.kernels.recurrent.persistent import Persistent
 
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(kernels, "shared", lambda: False)
+    monkeypatch.setattr(kernels, "is_gpu_shared", lambda: False)
     used, own = [], Persistent.forward
     monkeypatch.setattr(Persistent, "forward", lambda *args, **options: used.append(1) or own(*args, **options))
     layer = build(cell, dim=40, num_layers=2)

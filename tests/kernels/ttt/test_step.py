@@ -108,7 +108,7 @@ def test_a_state_laid_out_otherwise_is_copied_and_the_copy_waited_for(name, monk
 @pytest.mark.parametrize("options", [{}, {"learn_rate": False, "out_norm": False}], ids=str)
 def test_a_layer_called_for_one_step_takes_the_kernel(name, options, monkeypatch):
     """Where nobody asks for gradients and nothing is lowered; else the plain form, to the same numbers."""
-    monkeypatch.setattr(kernels, "can_launch", lambda tensor: kernels.unwatched())
+    monkeypatch.setattr(kernels, "can_launch", lambda tensor: kernels.is_plain_eager())
     used, own = [], ttt_fused.Step.__call__
     monkeypatch.setattr(ttt_fused.Step, "__call__", lambda *args: used.append(1) or own(*args))
     layer = made(name, {"mini_batch": 4} | options)

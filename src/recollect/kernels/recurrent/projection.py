@@ -26,7 +26,7 @@ def uses_tf32(x: Tensor) -> bool:
     """Whether cuDNN would compute products of such a tensor in TF32."""
     cudnn: Any = torch.backends.cudnn
     allowed = cudnn.enabled and cudnn.rnn.fp32_precision == "tf32"
-    return allowed and x.is_cuda and x.dtype == torch.float32 and kernels.unwatched()
+    return allowed and x.is_cuda and x.dtype == torch.float32 and kernels.is_plain_eager()
 
 
 class Precision:

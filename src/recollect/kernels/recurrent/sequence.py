@@ -28,7 +28,7 @@ def run_directions(inputs: Sequence[Tensor], weights: Sequence[Any], before: Seq
 
     Under autocast everything is in its dtype, as in torch's own kernels.
     """
-    dtype = autocast_dtype(inputs[0])
+    dtype = kernels.autocast_dtype(inputs[0])
     with torch.autocast(inputs[0].device.type, enabled=False):
         own: list[Any] = [[None if w is None else w.to(dtype) for w in direction] for direction in weights]
         projected = [
@@ -39,13 +39,6 @@ def run_directions(inputs: Sequence[Tensor], weights: Sequence[Any], before: Seq
         found = run_steps(torch.stack(projected, dim=1), U, d, h, c[0] if c else None, gates)
     parts = [part.permute(1, 2, 0, 3) for part in found if part is not None]  # K B T W
     return [states.map(lambda _, part, k=k: part[k], first, parts) for k, first in enumerate(before)]
-
-
-def autocast_dtype(x: Tensor) -> torch.dtype:
-    """The dtype in which autocast would compute a product of x; that of x where it is off."""
-    kind = x.device.type
-    lower = torch.is_autocast_enabled(kind) and x.dtype != torch.float64
-    return torch.get_autocast_dtype(kind) if lower else x.dtype
 
 
 def last_states(after: S, lengths: Tensor | None, before: S) -> S:
@@ -90,7 +83,7 @@ def select(part: Tensor | None, direction: int) -> Tensor | None:
 
 def find_persistent(kind: str, U: Tensor, dtype: torch.dtype, batch: int, steps: int, directions: int = 1) -> Any:
     """The kernel for all steps that keeps U (… G W) on the chip; None where there is none for such sizes."""
-    if steps < MIN_STEPS or kernels.shared() or not kernels.can_launch(U):
+    if steps < MIN_STEPS or kernels.is_gpu_shared() or not kernels.can_launch(U):
         return None
     from .persistent import Persistent
 
