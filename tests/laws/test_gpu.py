@@ -172,17 +172,17 @@ def test_a_step_through_the_kernels_of_ttt_linear_trains_as_the_plain_form_does(
 
 
 @pytest.fixture
-def looked_up(monkeypatch):
-    """One entry for each chunk that the kernels of soft-align looked up."""
+def attended(monkeypatch):
+    """One entry for each chunk that the kernels of soft-align took."""
     from recollect.kernels.attention import additive
 
-    calls, looks = [], additive.looks
-    monkeypatch.setattr(additive, "looks", lambda *rest, **named: calls.append(1) or looks(*rest, **named))
+    calls, prepare = [], additive.prepare
+    monkeypatch.setattr(additive, "prepare", lambda *rest, **named: calls.append(1) or prepare(*rest, **named))
     return calls
 
 
 @pytest.mark.parametrize("sizes", [{}, {"memory_dim": 33, "align_dim": 70, "order": "cell-first"}], ids=str)
-def test_every_law_holds_for_the_kernels_of_soft_align(sizes, looked_up):
+def test_every_law_holds_for_the_kernels_of_soft_align(sizes, attended):
     """In float32, which they are for."""
     import recollect
     from recollect.core.contract import Memory
@@ -191,11 +191,11 @@ def test_every_law_holds_for_the_kernels_of_soft_align(sizes, looked_up):
     values = torch.randn(3, 45, sizes.get("memory_dim", 20), device="cuda")
     valid = torch.arange(45, device="cuda") < torch.tensor([[45], [1], [20]], device="cuda")
     laws.check(layer, torch.randn(3, 9, 20, device="cuda"), Memory(values, valid))
-    assert looked_up
+    assert attended
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_looks_by_kernels_can_be_captured(cell, looked_up):
+def test_attention_by_kernels_can_be_captured(cell, attended):
     """Also for sources of other lengths than those at hand; the numbers are the CPU's in float64."""
     from recollect.core.contract import Memory
     from recollect.layers import build
@@ -222,7 +222,7 @@ def test_looks_by_kernels_can_be_captured(cell, looked_up):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         found = run(layer, own, source, given)
-    assert len(looked_up) == 2
+    assert len(attended) == 2
     for want, now in zip(wanted, (lengths, lengths.flip(0)), strict=True):
         given.copy_(now)
         graph.replay()

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from laws.cases import describe, every_layer
+from oracles import source
 from recollect.core import ragged
 from recollect.core import state as states
 from recollect.core.contract import ContractError, Encoder, Layer
@@ -26,7 +27,6 @@ from recollect.layers import (
     position,
     transformer,
 )
-from unit.oracles import source
 
 
 @contextmanager

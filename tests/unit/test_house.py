@@ -14,7 +14,7 @@ from recollect import layers
 SOURCE = Path(recollect.__file__).parent
 MAY_IMPORT = {
     "core": set(),
-    "kernels": {"core", "layers"},
+    "kernels": {"core"},
     "layers": {"core", "kernels"},
     "models": {"core", "layers"},
     "decode": {"core", "kernels", "layers", "models"},
@@ -68,9 +68,20 @@ def test_the_command_line_starts_without_torch():
 def test_every_layer_file_is_in_the_registry():
     """Files that define a Config with build() of their own, and are not shared machinery."""
     registered = {c.__module__ for registry in (layers.LAYERS, layers.ENCODERS) for c in registry.values()}
-    shared = {"recurrent", "attend", "score", "alignment", "lineage", "loss", "outside"}
+    shared = {"recurrent", "attend", "score", "alignment", "lineage", "loss", "outside", "ttt_fused"}
     for module in pkgutil.iter_modules(layers.__path__):
         assert module.name in shared or f"recollect.layers.{module.name}" in registered, module.name
+
+
+def test_a_layer_is_one_file(tmp_path, monkeypatch):
+    """A file put among the layers is registered under its name, with no other file touched."""
+    source = (SOURCE / "layers" / "rnn.py").read_text()
+    (tmp_path / "plain_rnn.py").write_text(source)
+    monkeypatch.setattr(layers, "__path__", [*layers.__path__, str(tmp_path)])
+    monkeypatch.setattr(layers, "LAYERS", dict(layers.LAYERS))
+    layers.discover()
+    assert "plain-rnn" in layers.LAYERS
+    assert layers.build("plain-rnn", dim=4).width == 4
 
 
 @pytest.mark.parametrize("name", layers.LAYERS)

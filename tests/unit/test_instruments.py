@@ -11,6 +11,7 @@ from torch import nn
 
 from recollect import layers
 from recollect.core import state as states
+from recollect.core.attribution import normalize_rows
 from recollect.core.chart import Chart, Line
 from recollect.core.contract import Cell, ContractError, Cost
 from recollect.core.inspection import Probe, Reading, slope
@@ -320,7 +321,7 @@ def test_influence_on_numbers_is_a_length():
 
 
 def test_rows_become_shares_and_nothing_stays_nothing():
-    found = influence.shares(torch.tensor([[1.0, 3.0], [0.0, 0.0]]))
+    found = normalize_rows(torch.tensor([[1.0, 3.0], [0.0, 0.0]]))
     assert found.tolist() == [[0.25, 0.75], [0, 0]]
 
 
@@ -339,7 +340,7 @@ def test_attention_weights_stand_at_the_steps_they_look_at(window):
     layer = block.layer
     x = block.norm.apply_to(model.embed(given.x))
     now = torch.arange(7)[None]
-    q, (k, _) = layer.query(x, now)[0], layer.keys_and_values(x, now)
+    q, (k, _) = layer.query(x, now)[0], layer.project_keys_values(x, now)
     for head in range(2):
         scores = q[:, head] @ k[0, :, head].T / math.sqrt(q.shape[-1])
         far = torch.arange(7)[:, None] - torch.arange(7)

@@ -1,4 +1,4 @@
-"""Curves that kernels share."""
+"""Activation functions shared by kernels."""
 # pyright: reportMissingImports=false, reportOperatorIssue=false
 
 import triton
@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def tanh(x):
-    """To the rounding of numbers near 1; the exponential lies between 0 and 1, whatever x."""
+    """tanh, exact to the rounding of numbers near 1; the exponential stays between 0 and 1 for any x."""
     small = tl.exp(-2 * tl.abs(x))
     size = 2 / (1 + small) - 1
     return tl.where(x < 0, -size, size)

@@ -1,8 +1,8 @@
-"""float32 products of some rows on tensor cores: three of TF32 make one that is as exact.
+"""float32 products of few rows on tensor cores: three TF32 products, which together are as exact as one of float32.
 
-A library multiplies float32 on plain cores, in tiles so large that the products of a decoding step, of some hundred
-rows, keep a tenth of the GPU busy. Under `OnTensorCores` such products are made here, wherever they are called. It is
-meant for what is captured as a CUDA graph, since looking at each call takes time of its own, and knows no gradients.
+cuBLAS multiplies float32 on plain cores, in tiles so large that the products of a decoding step, of some hundred rows,
+use a tenth of the GPU. Under `OnTensorCores` such products are computed here, wherever they are called. It is meant for
+capture as a CUDA graph, since checking each call takes time of its own, and has no gradients.
 """
 # pyright: reportMissingImports=false, reportCallIssue=false, reportIndexIssue=false, reportArgumentType=false
 # pyright: reportOperatorIssue=false
@@ -21,11 +21,11 @@ FEWEST, MOST = 16, 4096  # rows that are worth it
 
 
 class Tile(NamedTuple):
-    """What a program makes, rows of x by rows of W, and how; worth it where there are so many of them."""
+    """The tile of a program, rows of x by rows of W; used where there are at least `programs` of them."""
 
     tall: int
     wide: int
-    block: int  # numbers of a row that are multiplied at a time
+    block: int  # columns multiplied at a time
     warps: int
     stages: int
     programs: int
@@ -45,7 +45,7 @@ def multiply(
     x_at, weight_at, add_at, y_at, rows, count, size, x_row, weight_row, add_row, y_row,
     TALL: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, ADD: tl.constexpr,
 ):  # fmt: skip
-    """y = x Wᵀ + add: x has `rows` rows of `size` numbers, W `count`; a row begins so many numbers after the last."""
+    """y = x Wᵀ + add: x has `rows` rows of `size` elements, W `count`; `…_row` is the stride of a row."""
     row = tl.program_id(1) * TALL + tl.arange(0, TALL)
     column = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
     place = tl.arange(0, BLOCK)
@@ -74,7 +74,7 @@ def product(x: Tensor, weight: Tensor, add: Tensor | None, y: Tensor) -> Tensor:
     rows, size = x.shape
     count = len(weight)
     tile = next(tile for tile in TILES if programs(rows, count, tile) >= tile.programs)
-    # In the place of a tensor that is not there any will do: it is never read.
+    # An absent tensor is replaced by any other: it is never read.
     other = y if add is None else add
     with torch.cuda.device_of(x):
         multiply[(-(-count // tile.wide), -(-rows // tile.tall))](
@@ -95,7 +95,7 @@ def programs(rows: int, count: int, tile: Tile) -> int:
 
 
 def takes(x: Tensor, weight: Tensor, *others: Tensor | None) -> bool:
-    """Whether x (… K) times Wᵀ (N K) is made here: all in float32, in one place, numbers of a row side by side."""
+    """Whether x (… K) times Wᵀ (N K) is computed here: all float32, on one device, rows contiguous."""
     if x.dim() < 2 or weight.dim() != 2 or x.shape[-1] != weight.shape[1] or min(weight.shape) < FEWEST:
         return False
     if torch.is_autocast_enabled(x.device.type) or not (can_launch(x) or interpreted()):
@@ -106,7 +106,7 @@ def takes(x: Tensor, weight: Tensor, *others: Tensor | None) -> bool:
 
 
 class OnTensorCores(TorchFunctionMode):
-    """Takes `linear`, `mm` and `addmm` of float32 over."""
+    """Replaces `linear`, `mm` and `addmm` of float32 by the product here, where it applies."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = dict(kwargs or {})

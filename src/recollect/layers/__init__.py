@@ -1,5 +1,11 @@
-"""Every layer of the lineage, by name: the one registry."""
+"""The registry of layers and encoders, by name.
 
+A layer is one file with a `Config`. A file without an entry below is registered under its own name; an entry gives a
+layer its place in the lineage, or another name.
+"""
+
+import importlib
+import pkgutil
 import sys
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
@@ -99,7 +105,7 @@ def configure(registry: dict[str, type[Config]], what: str, name: str, /, **sett
 
 
 class Card(NamedTuple):
-    """What a layer is, as its file says."""
+    """The description of a layer, from the docstring of its file."""
 
     name: str
     summary: str
@@ -111,7 +117,7 @@ class Card(NamedTuple):
 
 
 def card(name: str) -> Card:
-    """The card of a layer, read from the docstring at the head of its file; what that does not say stays empty."""
+    """The card of a layer, read from the docstring at the head of its file; entries that it lacks are empty."""
     text = sys.modules[LAYERS[name].__module__].__doc__ or ""
     summary, *lines = text.splitlines() or [""]
     entries = dict.fromkeys(Card._fields[2:], "")
@@ -128,5 +134,14 @@ def card(name: str) -> Card:
     return Card(name, summary, **entries)
 
 
+def discover() -> None:
+    """Register the Config of each file here that has no entry above, under the name of its file."""
+    for module in pkgutil.iter_modules(__path__):
+        config = getattr(importlib.import_module(f"{__name__}.{module.name}"), "Config", None)
+        if config is not None and config not in LAYERS.values() and config.__module__.endswith(f".{module.name}"):
+            add(module.name.replace("_", "-"), config)
+
+
+discover()
 for own, settings in outside.found():
     add(own, settings)

@@ -1,7 +1,7 @@
-"""From scores to weights: how attention spreads over what it may see.
+"""Alignments: from attention scores to attention weights.
 
-softmax   a share for everything
-hard      all of it for the best (Xu 2015); the gradient is that of the softmax (straight through)
+softmax   a positive weight for every key
+hard      weight 1 for the best key (Xu 2015); the gradient is that of the softmax (straight through)
 local     softmax times a bell around a centre (Luong 2015): the query's own position, or for a source
           the place predicted from the query, p = S·σ(v·tanh(W q))
 """
@@ -16,7 +16,7 @@ AlignmentName = Literal["softmax", "hard", "local"]
 
 
 class Places(NamedTuple):
-    """Where queries and keys stand, and which keys a query may see."""
+    """Positions of queries and keys, and which keys each query may attend to."""
 
     visible: Tensor  # B|1 T|1 S
     query: Tensor  # B|1 T, positions
@@ -28,11 +28,11 @@ class Places(NamedTuple):
 
 
 class Alignment(nn.Module, ABC):
-    plain = False  # True: fused kernels may do it
+    plain = False  # whether fused kernels support it
 
     @abstractmethod
     def forward(self, scores: Tensor, q: Tensor, places: Places) -> Tensor:
-        """B H T S → weights B H T S; what is not visible gets 0."""
+        """Scores B H T S → weights B H T S, 0 where not visible."""
 
     def flops(self, heads: int, head_dim: int, queries: int) -> int:
         """Matrix-product FLOPs beyond the scores."""

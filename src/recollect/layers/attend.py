@@ -1,7 +1,7 @@
 """The general attention model: a score, an alignment, a weighted sum of values.
 
-Everything in the lineage that attends is a filling of these places: causal self-attention, full attention
-in an encoder, attention to a source, soft alignment inside a recurrent decoder.
+All attention in the lineage is an instance of it: causal self-attention, full attention in an encoder,
+attention to a source, soft alignment inside a recurrent decoder.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from .score import ScoreName, build_score
 
 @dataclass(frozen=True, kw_only=True)
 class AttendConfig(Config):
-    """Settings of all that attends.
+    """Settings of every attention layer.
 
     `project=False` makes attention parameter-free: queries, keys and values are the inputs themselves.
-    `kv_heads` fewer than `heads` share keys and values between heads. `window` limits how far it looks
+    `kv_heads` fewer than `heads` share keys and values between heads. `window` limits the distance of keys
     (for the alignment `local`: half the width of the bell's reach).
     """
 
@@ -92,16 +92,16 @@ class Heads(nn.Module):
         return self._split(self.k(x) if self.config.project else x)
 
     def value(self, x: Tensor) -> Tensor:
-        """B S D → B S G d, in storage of its own, since states keep it."""
+        """B S D → B S G d, in storage of its own, since it becomes part of a state."""
         return self._split(self.v(x) if self.config.project else x.clone())
 
-    def all_three(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value of the same x; where a GPU trains, by one product in place of three."""
+    def project_all(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value of the same x; in training on a GPU, by one product instead of three."""
         if not (self.config.project and x.is_cuda and torch.is_grad_enabled()):
             return self.query(x), self.key(x), self.value(x)
-        return self.by_one_product(x)
+        return self.project_joined(x)
 
-    def by_one_product(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project_joined(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         parts = self.q, self.k, self.v
         bias = torch.cat([part.bias for part in parts]) if self.config.bias else None
         y = linear(x, torch.cat([part.weight for part in parts]), bias)
@@ -118,7 +118,7 @@ class Heads(nn.Module):
         return x.view(rows, steps, wide // self.config.size, self.config.size)
 
     def load_torch(self, module: nn.MultiheadAttention) -> None:
-        """Take the weights of a `torch.nn.MultiheadAttention` of the same size."""
+        """Copy the weights of a `torch.nn.MultiheadAttention` of the same size."""
         if module.in_proj_weight is None or module.bias_k is not None:
             raise ContractError("load_torch: expected a MultiheadAttention with one in_proj_weight and no bias_k")
         ours = (self.config.dim, self.config.heads, self.config.groups, self.config.bias)
@@ -154,7 +154,7 @@ class Attend(nn.Module):
         self.alignment = build_alignment(
             config.alignment, config.heads, config.size, config.window or 1, predict=predict
         )
-        self.fused = self.alignment.plain and self.score.is_dot  # whether torch's fused kernel can do it
+        self.fused = self.alignment.plain and self.score.is_dot  # whether torch's fused kernel computes it
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, places: Places, *, bias: Tensor | None = None) -> Tensor:
         """q: B T H d, k and v: B S G d, bias: B|1 H T S → B T H d."""
@@ -168,7 +168,7 @@ class Attend(nn.Module):
         return einsum(weights, self._to_heads(v), "b h t s, b h s d -> b t h d")
 
     def causal(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Each query sees the keys up to its own place; the fused kernel needs no mask for that."""
+        """Causal attention: each query sees the keys up to its own position, without an explicit mask."""
         return self.kernel(q, k, v, is_causal=True)
 
     def kernel(self, q: Tensor, k: Tensor, v: Tensor, **mask: Any) -> Tensor:

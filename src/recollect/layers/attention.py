@@ -1,4 +1,4 @@
-"""Causal self-attention: nothing is squeezed; every key and value is kept and looked up by content.
+"""Causal self-attention: all keys and values are stored and weighted by their score with the query.
 
 STATE   k, v of everything seen (the KV cache), clock
 UPDATE  append k = W_k x, v = W_v x
@@ -21,12 +21,12 @@ from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Layer, Memory
 from .alignment import Places
 from .attend import Attend, AttendConfig, Heads
-from .position import Added, PositionName, positions_of, rotate, slopes, turn, turns
+from .position import PositionName, build_added, next_positions, rotary_angles, rotate, rotate_pairs, slopes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(AttendConfig):
-    """`masked=False` leaves the causal mask out, as a rung of the ladder: it then breaks Chunk and Cause."""
+    """`masked=False` leaves out the causal mask, to show what breaks without it: the laws Chunk and Cause."""
 
     positions: PositionName = "none"
     max_positions: int = 1024
@@ -64,7 +64,7 @@ class State(NamedTuple):
 
 
 class Buffer(NamedTuple):
-    """A state with room made beforehand, written in place: single-use, for decoding."""
+    """A preallocated state, written in place: single-use, for decoding."""
 
     keys: Tensor  # B C G d
     values: Tensor  # B C G d
@@ -72,7 +72,7 @@ class Buffer(NamedTuple):
 
 
 class Attention(Cell[State | Buffer]):
-    """Self-attention over everything so far."""
+    """Self-attention over all steps so far."""
 
     slopes: Tensor
 
@@ -82,10 +82,8 @@ class Attention(Cell[State | Buffer]):
         self.dim, self.width = config.dim, config.out
         self.heads = Heads(config)
         self.attend = Attend(config)
-        self.ordinary = self.attend.fused and config.window is None and config.positions != "alibi"
-        self.added = None
-        if config.positions == "sinusoid" or config.positions == "learned":
-            self.added = Added(config.positions, config.dim, config.max_positions)
+        self.plain = self.attend.fused and config.window is None and config.positions != "alibi"
+        self.added = build_added(config.positions, config.dim, config.max_positions)
         if config.positions == "alibi":
             self.register_buffer("slopes", slopes(config.heads), persistent=False)
 
@@ -103,13 +101,13 @@ class Attention(Cell[State | Buffer]):
         if capacity is None or like.device.type != "cpu":
             kind = State if capacity is None else Buffer
             return kind(like.new_zeros(shape), like.new_zeros(shape), clock)
-        # There a head's slots lie side by side, as SDPA reads them.
+        # On a CPU a head's slots are contiguous, as SDPA reads them.
         strides = (slots * shape[2] * shape[3], shape[3], slots * shape[3], 1)
         keys, values = (like.new_empty_strided(shape, strides).zero_() for _ in range(2))
         return Buffer(keys, values, clock)
 
     def update(self, state: State | Buffer, x: Tensor) -> State | Buffer:
-        return self.append(state, *self.keys_and_values(x[:, None], state.clock[:, None]))
+        return self.append(state, *self.project_keys_values(x[:, None], state.clock[:, None]))
 
     def read(self, state: State | Buffer, x: Tensor) -> Tensor:
         now = state.clock[:, None] - 1
@@ -121,11 +119,11 @@ class Attention(Cell[State | Buffer]):
     def forward(self, x: Tensor, state: State | Buffer) -> tuple[Tensor, State | Buffer]:
         steps = x.shape[1]
         if steps == 1:
-            return self.step(x, state) if self.ordinary else self.unroll(x, state)
+            return self.step(x, state) if self.plain else self.unroll(x, state)
         window, slots = self.config.window, state.keys.shape[1]
-        now = positions_of(state.clock if slots else state.clock[:1], steps)  # a fresh state's rows are all at 0
-        q, k, v = self.all_three(x, now)
-        if slots == 0 and self.plainly_causal(steps):
+        now = next_positions(state.clock if slots else state.clock[:1], steps)  # a fresh state's rows are all at 0
+        q, k, v = self.project_all(x, now)
+        if slots == 0 and self.is_plain_causal(steps):
             return self.heads.merge(self.attend.causal(q, k, v)), self.append(state, k, v)
         if slots == 0:
             after = self.append(state, k, v)
@@ -134,7 +132,7 @@ class Attention(Cell[State | Buffer]):
             after = self.append(state, k, v)
             k, v = after.keys, after.values
             places = self.places(now, self.slot_positions(after))
-        else:  # a ring forgets while the chunk is read: read the old slots and the chunk side by side, then write
+        else:  # a ring is overwritten by the chunk: attend to the old slots and the chunk together, then write
             places = self.places(now, torch.cat([self.slot_positions(state), now], dim=1))
             chunk = k, v
             k, v = torch.cat([state.keys, k], dim=1), torch.cat([state.values, v], dim=1)
@@ -142,9 +140,9 @@ class Attention(Cell[State | Buffer]):
         return self.heads.merge(self.attend(q, k, v, places, bias=self.bias(places))), after
 
     def step(self, x: Tensor, state: State | Buffer) -> tuple[Tensor, State | Buffer]:
-        """What `update` and `read` say of one step, in fewer calls: no key lies ahead, so all that is there is seen."""
-        q, k, v = self.all_three(x, state.clock[:, None])
-        if isinstance(state, Buffer) and (at := self.level(state)) is not None:
+        """One step, equal to `update` and `read`, in fewer calls: no key lies ahead, so all keys are visible."""
+        q, k, v = self.project_all(x, state.clock[:, None])
+        if isinstance(state, Buffer) and (at := self.common_slot(state)) is not None:
             seen = [slots.narrow(1, 0, at + 1) for slots in (state.keys, state.values)]
             for slots, new in zip(seen, (k, v), strict=True):
                 slots.narrow(1, at, 1).copy_(new)
@@ -154,27 +152,29 @@ class Attention(Cell[State | Buffer]):
         y = self.attend.kernel(q, after.keys, after.values, attn_mask=there[:, None, None])
         return self.heads.merge(y), after
 
-    def level(self, state: Buffer) -> int | None:
-        """The slot that all rows write to next, where there is one and the host can see it: then none needs a mask."""
-        if state.clock.device.type != "cpu" or not kernels.unwatched():
+    def common_slot(self, state: Buffer) -> int | None:
+        """The next slot, if it is the same for all rows and known on the host: then no mask is needed."""
+        if state.clock.device.type != "cpu" or not kernels.is_plain_eager():
             return None
         clocks = set(state.clock.tolist())
         at = clocks.pop() if len(clocks) == 1 else None
         return None if at is None or at >= state.keys.shape[1] else at
 
-    def plainly_causal(self, steps: int) -> bool:
-        """Whether a fresh chunk needs no mask but the kernel's own."""
+    def is_plain_causal(self, steps: int) -> bool:
+        """Whether a chunk from an empty state needs no mask but the kernel's own."""
         c = self.config
         reach = c.window is None or steps <= c.window
         return reach and c.masked and c.positions != "alibi" and self.attend.fused
 
     def ragged(self, x: Tensor, lengths: Tensor, state: State | Buffer) -> tuple[Tensor, State | Buffer]:
-        if self.config.window is not None:  # padding would push real keys out of the ring
+        if self.config.window is not None:  # padding would overwrite real keys in the ring
             return Layer.ragged(self, x, lengths, state)
         y, after = self(x, state)
         clock = state.clock + lengths
         empty = (torch.arange(after.keys.shape[1], device=x.device) >= clock[:, None])[..., None, None]
-        keys, values = (slots.clone().masked_fill_(empty, 0) for slots in after[:2])  # a copy lies as its original
+        keys, values = (
+            slots.clone().masked_fill_(empty, 0) for slots in after[:2]
+        )  # a copy has the layout of its original
         return y, type(after)(keys, values, clock)
 
     def query(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -182,19 +182,19 @@ class Attention(Cell[State | Buffer]):
         q = self.heads.query(self.add_positions(x, positions))
         return rotate(q, positions) if self.config.positions == "rotary" else q
 
-    def keys_and_values(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def project_keys_values(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """B T D → twice B T G d, positions applied, in the dtype of the state."""
         x = self.add_positions(x, positions)
         k = self.heads.key(x)
         k = rotate(k, positions) if self.config.positions == "rotary" else k
         return k, self.heads.value(x)
 
-    def all_three(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What `query` and `keys_and_values` give, of a chunk."""
-        q, k, v = self.heads.all_three(self.add_positions(x, positions))
+    def project_all(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of a chunk, positions applied."""
+        q, k, v = self.heads.project_all(self.add_positions(x, positions))
         if self.config.positions == "rotary":
-            angle = turns(positions, self.config.size, q.dtype)
-            q, k = turn(q, *angle), turn(k, *angle)
+            angle = rotary_angles(positions, self.config.size, q.dtype)
+            q, k = rotate_pairs(q, *angle), rotate_pairs(k, *angle)
         return q, k, v
 
     def add_positions(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -211,7 +211,7 @@ class Attention(Cell[State | Buffer]):
         if isinstance(state, State) and slots == 0 and wanted == steps:
             # a state must not share storage: not with the input (parameter-free attention), nor with queries
             return State(k.contiguous() if self.config.project else k.clone(), v.contiguous(), clock)
-        at = positions_of(clock - k.shape[1], k.shape[1])
+        at = next_positions(clock - k.shape[1], k.shape[1])
         at = (at if window is None else at % window)[..., None, None].expand_as(k)
         if isinstance(state, Buffer):
             return Buffer(state.keys.scatter_(1, at, k), state.values.scatter_(1, at, v), clock)
@@ -230,7 +230,7 @@ class Attention(Cell[State | Buffer]):
         return last - (last - slots) % self.config.window
 
     def places(self, query: Tensor, key: Tensor) -> Places:
-        """B T, B N → which keys each query may see."""
+        """Which keys each query may attend to, from their positions: B T, B N."""
         visible = (key >= 0)[:, None].expand(-1, query.shape[1], -1)
         ahead = key[:, None] - query[:, :, None]
         if self.config.masked:
@@ -240,7 +240,7 @@ class Attention(Cell[State | Buffer]):
         return Places(visible, query, key)
 
     def bias(self, places: Places) -> Tensor | None:
-        """ALiBi: B|1 H T N, a penalty that grows with distance."""
+        """ALiBi's penalty, which grows with distance: B|1 H T N."""
         if self.config.positions != "alibi":
             return None
         return places.offset()[:, None] * self.slopes[:, None, None]
@@ -269,5 +269,5 @@ class Attention(Cell[State | Buffer]):
         return super().diagnose(x, state)
 
     def load_torch(self, module: torch.nn.MultiheadAttention) -> None:
-        """Take the weights of a `torch.nn.MultiheadAttention` of the same size."""
+        """Copy the weights of a `torch.nn.MultiheadAttention` of the same size."""
         self.heads.load_torch(module)

@@ -1,4 +1,4 @@
-"""Layers made of layers: one after the other, or around a shortcut.
+"""Layers made of layers: a stack, or one with a residual connection.
 
 STATE   the states of the layers inside
 UPDATE  each layer's own, from the bottom up
@@ -21,7 +21,7 @@ from .norm import Config as NormConfig
 from .norm import NormName
 
 
-def example_of(configs: tuple[BaseConfig, ...], batch: int, steps: int, dtype: torch.dtype) -> Example:
+def combined_example(configs: tuple[BaseConfig, ...], batch: int, steps: int, dtype: torch.dtype) -> Example:
     """An input for a composite: its first layer's x, and a memory if any layer inside needs one."""
     examples = [config.example(batch, steps, dtype) for config in configs]
     return Example(examples[0].x, next((e.memory for e in examples if e.memory is not None), None))
@@ -29,7 +29,7 @@ def example_of(configs: tuple[BaseConfig, ...], batch: int, steps: int, dtype: t
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig(BaseConfig):
-    """`layers` one above the other; each takes the width that the one below gives."""
+    """`layers` one above the other; the `dim` of each is the width of the one below."""
 
     layers: tuple[BaseConfig, ...]
 
@@ -45,7 +45,7 @@ class StackConfig(BaseConfig):
         )
 
     def example(self, batch: int, steps: int, dtype: torch.dtype = torch.float64) -> Example:
-        return example_of(self.layers, batch, steps, dtype)
+        return combined_example(self.layers, batch, steps, dtype)
 
 
 class Stack(Layer[tuple]):
@@ -75,28 +75,24 @@ class Stack(Layer[tuple]):
         return tuple(layer.initial_state(batch, memory, like, capacity) for layer in self.layers)
 
     def forward(self, x: Tensor, state: tuple) -> tuple[Tensor, tuple]:
-        after = []
-        for layer, own in zip(self.layers, state, strict=True):
-            x, own = layer(x, own)
-            after.append(own)
-        return x, tuple(after)
+        return self.run_each(x, state, lambda layer, x, own: layer(x, own))
 
     def unroll(self, x: Tensor, state: tuple) -> tuple[Tensor, tuple]:
-        after = []
-        for layer, own in zip(self.layers, state, strict=True):
-            x, own = layer.unroll(x, own)
-            after.append(own)
-        return x, tuple(after)
+        return self.run_each(x, state, lambda layer, x, own: layer.unroll(x, own))
 
     def ragged(self, x: Tensor, lengths: Tensor, state: tuple) -> tuple[Tensor, tuple]:
+        return self.run_each(x, state, lambda layer, x, own: layer.ragged(x, lengths, own))
+
+    def run_each(self, x: Tensor, state: tuple, run: Any) -> tuple[Tensor, tuple]:
+        """The layers from the bottom up, each by `run`, which is a layer in one of its forms."""
         after = []
         for layer, own in zip(self.layers, state, strict=True):
-            x, own = layer.ragged(x, lengths, own)
+            x, own = run(layer, x, own)
             after.append(own)
         return x, tuple(after)
 
     def explain(self, state: tuple, x: Tensor) -> dict[str, Tensor]:
-        """What each layer explains, under its number."""
+        """The explanation of each layer, under its number."""
         found = {}
         for i, (layer, own) in enumerate(zip(self.layers, state, strict=True)):
             found |= {f"{i}.{name}": tensor for name, tensor in layer.explain(own, x).items()}
@@ -110,7 +106,7 @@ class Stack(Layer[tuple]):
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualConfig(BaseConfig):
-    """A shortcut around `layer`, normalised before it (`pre`) or after the sum (`post`)."""
+    """A shortcut add_shortcut `layer`, normalised before it (`pre`) or after the sum (`post`)."""
 
     layer: BaseConfig
     norm: NormName = "layer"
@@ -129,11 +125,11 @@ class ResidualConfig(BaseConfig):
         )
 
     def example(self, batch: int, steps: int, dtype: torch.dtype = torch.float64) -> Example:
-        return example_of((self.layer,), batch, steps, dtype)
+        return combined_example((self.layer,), batch, steps, dtype)
 
 
 class Residual(Layer[Any]):
-    """x plus what a layer makes of x. Its state is the layer's."""
+    """A layer with a residual connection and a norm. Its state is the layer's."""
 
     def __init__(self, config: ResidualConfig) -> None:
         super().__init__()
@@ -156,21 +152,21 @@ class Residual(Layer[Any]):
     ) -> Any:
         return self.layer.initial_state(batch, memory, like, capacity)
 
-    def around(self, x: Tensor, run: Any, state: Any) -> tuple[Tensor, Any]:
-        """The shortcut around `run`, which is the layer in one of its forms."""
+    def add_shortcut(self, x: Tensor, run: Any, state: Any) -> tuple[Tensor, Any]:
+        """The residual connection add_shortcut `run`, which is the layer in one of its forms."""
         pre = self.config.order == "pre"
         y, state = run(self.norm.apply_to(x) if pre else x, state)
         y = x + dropout(y, self.config.dropout, self.training)
         return (y if pre else self.norm.apply_to(y)), state
 
     def forward(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        return self.around(x, self.layer, state)
+        return self.add_shortcut(x, self.layer, state)
 
     def unroll(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        return self.around(x, self.layer.unroll, state)
+        return self.add_shortcut(x, self.layer.unroll, state)
 
     def ragged(self, x: Tensor, lengths: Tensor, state: Any) -> tuple[Tensor, Any]:
-        return self.around(x, lambda x, state: self.layer.ragged(x, lengths, state), state)
+        return self.add_shortcut(x, lambda x, state: self.layer.ragged(x, lengths, state), state)
 
     def explain(self, state: Any, x: Tensor) -> dict[str, Tensor]:
         return self.layer.explain(state, self.norm.apply_to(x) if self.config.order == "pre" else x)

@@ -1,4 +1,4 @@
-"""A recurrent decoder that is told the same gist of its source at every step (Cho 2014).
+"""A recurrent decoder whose input at every step includes one vector of the source (Cho 2014).
 
 STATE   h (and c), context = one vector for the whole source
 UPDATE  h ← cell([x, context], h), h₀ = tanh(W·context)
@@ -21,7 +21,7 @@ from .fixed import CELLS, CellName, GistName, gist, with_summary
 
 @dataclass(frozen=True, kw_only=True)
 class Config(BaseConfig):
-    """`gist` is what the context is: the encoder's last output, or the mean over the source."""
+    """`gist` chooses the context: the encoder's last output, or the mean over the source."""
 
     width: int | None = None
     memory_dim: int | None = None
@@ -81,16 +81,16 @@ class Contextual(Layer[State]):
         return State(cell._replace(h=first.to(cell.h.dtype)), context)
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        return self.around(x, state, self.cell)
+        return self.run_with_context(x, state, self.cell)
 
     def unroll(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        return self.around(x, state, self.cell.unroll)
+        return self.run_with_context(x, state, self.cell.unroll)
 
     def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
-        return self.around(x, state, lambda x, own: self.cell.ragged(x, lengths, own))
+        return self.run_with_context(x, state, lambda x, own: self.cell.ragged(x, lengths, own))
 
-    def around(self, x: Tensor, state: State, run: Any) -> tuple[Tensor, State]:
-        """What goes in and comes out, around `run`, which is the cell in one of its forms."""
+    def run_with_context(self, x: Tensor, state: State, run: Any) -> tuple[Tensor, State]:
+        """The context joined to the input and output of `run`, which is the cell in one of its forms."""
         context = state.context[:, None].expand(-1, x.shape[1], -1).to(x.dtype)
         h, cell = run(torch.cat([x, context], dim=-1), state.cell)
         return torch.tanh(self.mix(torch.cat([h, context.to(h.dtype), x.to(h.dtype)], dim=-1))), State(
@@ -98,7 +98,7 @@ class Contextual(Layer[State]):
         )
 
     def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
-        """The cell's gates."""
+        """The cell's gate activations."""
         return self.cell.explain(state.cell, torch.cat([x, state.context.to(x.dtype)], dim=-1))
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:

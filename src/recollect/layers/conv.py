@@ -81,7 +81,7 @@ class Conv(Cell[State]):
 
     def read(self, state: State, x: Tensor) -> Tensor:
         taps = state.window[:, :: self.config.dilation]  # B k D
-        if not self.config.depthwise:  # the weights as they lie: turned about, they would cost more than the product
+        if not self.config.depthwise:  # weights in their own layout: transposing them would cost more than the product
             return linear(taps.mT.flatten(1), self.conv.weight.flatten(1), self.conv.bias)
         y = torch.bmm(taps.permute(2, 0, 1), self.conv.weight.mT)[..., 0].T  # a product for each channel
         return y if self.conv.bias is None else y + self.conv.bias.to(y.dtype)

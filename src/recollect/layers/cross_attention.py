@@ -1,4 +1,4 @@
-"""Attention to a source: what an encoder left is projected once and looked up at every step.
+"""Attention to a source: the encoder's output is projected once and attended to at every step.
 
 STATE   projected source (k, v)
 UPDATE  none
@@ -53,7 +53,7 @@ class State(NamedTuple):
 
 
 def check_memory(name: str, memory: Memory | None, batch: int, dim: int) -> Memory:
-    """The memory that a decoder needs, or one line about what is wrong with it."""
+    """The memory, or a ContractError with one line about what is wrong with it."""
     if memory is None:
         raise ContractError(f"{name}: expected a memory, found none; pass initial_state(batch, memory=encoder(x))")
     rows, _, width = memory.values.shape
@@ -83,7 +83,7 @@ def example_memory(batch: int, dim: int, dtype: torch.dtype, length: int = 5) ->
 
 
 class CrossAttention(Cell[State]):
-    """Looks a source up by content."""
+    """Multi-head attention from the decoder to a source."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -111,21 +111,21 @@ class CrossAttention(Cell[State]):
         return state
 
     def read(self, state: State, x: Tensor) -> Tensor:
-        return self.look_up(x[:, None], state)[:, 0]
+        return self.attend_to_source(x[:, None], state)[:, 0]
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        return self.look_up(x, state), state
+        return self.attend_to_source(x, state), state
 
     def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
         return self(x, state)
 
-    def look_up(self, x: Tensor, state: State) -> Tensor:
+    def attend_to_source(self, x: Tensor, state: State) -> Tensor:
         places = source_places(state.valid, x.shape[1])
         q = self.heads.query(x)
         return self.heads.merge(self.attend(q, state.keys.to(q.dtype), state.values.to(q.dtype), places))
 
     def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
-        """`source`: B H S, how much of each place each head takes."""
+        """`source`: the attention weights over the source, B H S."""
         q = self.heads.query(x[:, None])
         return {"source": self.attend.weights(q, state.keys, source_places(state.valid, 1))[:, :, 0]}
 

@@ -1,4 +1,4 @@
-"""Dropout: in training some of what passes is left out, so that nothing leans on one thing.
+"""Dropout: in training, features are zeroed at random.
 
 STATE   none
 UPDATE  none
@@ -6,7 +6,7 @@ READ    y = x with features zeroed at random and the rest scaled up; x itself ou
 GROWS   no
 FAST    one operation
 
-`variational` (Gal 2016) draws one mask for all steps of a chunk: the same features are missing throughout.
+`variational` (Gal 2016) draws one mask for all steps of a chunk: the same features are zero throughout.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Config(BaseConfig):
 
 
 class Dropout(Pointwise):
-    """Leaves features out in training."""
+    """Zeroes features at random in training."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()

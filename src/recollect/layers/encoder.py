@@ -1,9 +1,9 @@
-"""Encoders: what sees a whole sequence at once and leaves a Memory.
+"""Encoders: from a whole sequence to a Memory.
 
 forward         any layer, run over the source; the memory's summary is its final state
-bidirectional   any layer run both ways, side by side, any number deep
-convolution     gated convolutions that look both ways, each around a shortcut
-attention       full self-attention: every position sees every other
+bidirectional   any layer run in both directions, any number deep
+convolution     gated convolutions over both sides, each with a residual connection
+attention       full self-attention: every position attends to every other
 transformer     blocks of full attention and feed-forward networks
 """
 
@@ -22,10 +22,12 @@ from .alignment import Places
 from .attend import Attend, AttendConfig, Heads
 from .norm import Config as NormConfig
 from .norm import NormName
-from .position import Added, PositionName, rotate, slopes
+from .position import Added, PositionName, build_added, rotate, slopes
 from .recurrent import Recurrent
 
-START = torch.zeros(1, dtype=torch.int64)  # where every source begins; on the CPU, so that no look at it waits
+START = torch.zeros(
+    1, dtype=torch.int64
+)  # the first position of every source; on the CPU, so that reading it does not wait
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,7 @@ class TwoWay(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalConfig(BaseConfig):
-    """`layer` both ways; with `num_layers` the next level reads both directions of the one below."""
+    """`layer` in both directions; with `num_layers` the next level reads both outputs of the one below."""
 
     layer: BaseConfig
     num_layers: int = 1
@@ -80,7 +82,7 @@ class BidirectionalConfig(BaseConfig):
 
 
 class Bidirectional(Encoder):
-    """Two one-way layers side by side, one of them reading backwards."""
+    """A forward and a backward layer, their outputs concatenated."""
 
     forwards: Any  # ModuleLists of Layer
     backwards: Any
@@ -106,7 +108,7 @@ class Bidirectional(Encoder):
         return x, tuple(summary)
 
     def load_torch(self, module: nn.RNNBase) -> None:
-        """Take the weights of a bidirectional `torch.nn.RNN`, `LSTM` or `GRU` of the same size."""
+        """Copy the weights of a bidirectional `torch.nn.RNN`, `LSTM` or `GRU` of the same size."""
         if not module.bidirectional or module.num_layers != len(self.forwards):
             raise ContractError(
                 f"load_torch: expected a bidirectional module of {len(self.forwards)} layers, found "
@@ -119,7 +121,7 @@ class Bidirectional(Encoder):
                     raise ContractError(f"load_torch: expected rnn, lstm or gru inside, found {type(layer).__name__}")
                 ending = f"_l{level}{suffix}"
                 own = {name.removesuffix(ending) + "_l0": w for name, w in weights.items() if name.endswith(ending)}
-                layer.take(module, own)
+                layer.copy_weights(module, own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,15 +148,13 @@ class ConvolutionConfig(BaseConfig):
 
 
 class Convolution(Encoder):
-    """Each position sees its neighbours, and through many blocks theirs."""
+    """Blocks of gated convolutions with residual connections."""
 
     def __init__(self, config: ConvolutionConfig) -> None:
         super().__init__()
         self.config = config
         self.dim = self.width = dim = config.dim
-        self.added = None
-        if config.positions != "none":
-            self.added = Added(config.positions, dim, config.max_positions)
+        self.added = build_added(config.positions, dim, config.max_positions)
         self.taps = nn.ModuleList(
             [nn.Conv1d(dim, 2 * dim, config.kernel, padding=config.kernel // 2) for _ in range(config.num_layers)]
         )
@@ -162,14 +162,14 @@ class Convolution(Encoder):
     def encode(self, x: Tensor, lengths: Tensor, valid: Tensor) -> tuple[Tensor, None]:
         x = add_positions(self.added, x)
         for taps in self.taps:
-            x = x.masked_fill(~valid[..., None], 0)  # a row's end is the end of what it sees
+            x = x.masked_fill(~valid[..., None], 0)  # padding must not enter
             y = glu(taps(dropout(x, self.config.dropout, self.training).mT).mT, dim=-1)
             x = (x + y) * 0.5**0.5  # keeps the variance
         return x, None
 
 
 def add_positions(added: Added | None, x: Tensor) -> Tensor:
-    """x (B S D) with its positions, where there are any to add."""
+    """x (B S D) plus its position encodings, if there are any to add."""
     if added is None:
         return x
     at = torch.arange(x.shape[1], device=x.device)
@@ -207,7 +207,7 @@ class AttentionConfig(AttendConfig):
 
 
 class FullAttention(Encoder):
-    """Every position looks at every other."""
+    """Self-attention between all positions."""
 
     slopes: Tensor
 
@@ -217,9 +217,7 @@ class FullAttention(Encoder):
         self.dim, self.width = config.dim, config.out
         self.heads = Heads(config)
         self.attend = Attend(config)
-        self.added = None
-        if config.positions == "sinusoid" or config.positions == "learned":
-            self.added = Added(config.positions, config.dim, config.max_positions)
+        self.added = build_added(config.positions, config.dim, config.max_positions)
         if config.positions == "alibi":
             self.register_buffer("slopes", slopes(config.heads), persistent=False)
 
@@ -245,7 +243,7 @@ class FullAttention(Encoder):
         places = Places(visible, at, at)
         if self.config.window is not None:
             near = places.offset().abs() < self.config.window
-            # a row's padding sees nothing near; let it see itself, so that no softmax is over nothing
+            # padding has no visible key near; let it see itself, so that no softmax is empty
             places = places._replace(visible=(visible & near) | (near & (places.offset() == 0)))
         bias = None
         if self.config.positions == "alibi":
@@ -281,21 +279,18 @@ class TransformerConfig(BaseConfig):
 
 
 class TransformerEncoder(Encoder):
-    """Blocks of full attention and feed-forward networks, each around a shortcut."""
+    """Blocks of full attention and feed-forward networks, each with a residual connection."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
         self.dim = self.width = dim = config.dim
-        inside: PositionName = config.positions
-        self.added = None
-        if config.positions == "sinusoid" or config.positions == "learned":
-            self.added = Added(config.positions, dim, config.max_positions)
-            inside = "none"
+        self.added = build_added(config.positions, dim, config.max_positions)
+        inside: PositionName = config.positions if self.added is None else "none"
         rate = config.dropout if config.inner_dropout is None else config.inner_dropout
-        look = AttentionConfig(dim=dim, heads=config.heads, positions=inside, bias=config.bias, dropout=rate)
+        attention = AttentionConfig(dim=dim, heads=config.heads, positions=inside, bias=config.bias, dropout=rate)
         feed = mlp.Config(dim=dim, hidden=config.hidden, activation=config.activation, bias=config.bias, dropout=rate)
-        self.blocks = nn.ModuleList([EncoderBlock(config, look, feed) for _ in range(config.num_layers)])
+        self.blocks = nn.ModuleList([EncoderBlock(config, attention, feed) for _ in range(config.num_layers)])
         last: NormName = config.norm if config.order == "pre" else "none"
         self.norm = NormConfig(dim=dim, kind=last).build()
 
@@ -311,10 +306,10 @@ class EncoderBlock(nn.Module):
 
     norms: Any  # ModuleList of Norm
 
-    def __init__(self, config: TransformerConfig, look: AttentionConfig, feed: mlp.Config) -> None:
+    def __init__(self, config: TransformerConfig, attention: AttentionConfig, feed: mlp.Config) -> None:
         super().__init__()
         self.config = config
-        self.attention, self.feed = look.build(), feed.build()
+        self.attention, self.feed = attention.build(), feed.build()
         self.norms = nn.ModuleList([NormConfig(dim=config.dim, kind=config.norm).build() for _ in range(2)])
 
     def forward(self, x: Tensor, lengths: Tensor, valid: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A recurrent decoder that hears of its source once: in its first state (Sutskever 2014).
+"""A recurrent decoder that gets the source through its initial state alone (Sutskever 2014).
 
 STATE   h (and c)
 UPDATE  h ← cell(x, h), beginning with the encoder's last state, or with tanh(W·gist of the source)
@@ -26,7 +26,7 @@ GistName = Literal["last", "mean"]
 
 
 def gist(memory: Memory, how: GistName) -> Tensor:
-    """One vector for the whole source, B M: the encoder's last output (of both ways), or the mean over the source."""
+    """One vector for the whole source (B M): the encoder's last h (of both directions), or the mean of its outputs."""
     if how == "mean":
         shares = memory.valid / memory.valid.sum(dim=1, keepdim=True)
         return (memory.values * shares[..., None].to(memory.values.dtype)).sum(dim=1)
@@ -42,7 +42,7 @@ def gist(memory: Memory, how: GistName) -> Tensor:
 class Config(BaseConfig):
     """`start="state"` takes the encoder's last state as it is: the same cell, width and number of layers.
 
-    `last` and `mean` make the first h from a gist of the source, which suits any encoder.
+    `last` and `mean` compute the initial h from one vector of the source, for any encoder.
     """
 
     width: int | None = None
@@ -78,7 +78,7 @@ def with_summary(memory: Memory, cell: Any) -> Memory:
 
 
 class Fixed(Layer[Any]):
-    """A recurrent layer whose first state tells it all it will know of the source. Its state is the cell's."""
+    """A recurrent layer that starts from the source's summary. Its state is the cell's."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Fixed(Layer[Any]):
         return self.cell.ragged(x, lengths, state)
 
     def explain(self, state: Any, x: Tensor) -> dict[str, Tensor]:
-        """The cell's gates."""
+        """The cell's gate activations."""
         return self.cell.explain(state, x)
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:

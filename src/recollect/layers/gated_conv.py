@@ -1,4 +1,4 @@
-"""Gated causal convolution (Dauphin 2017): one convolution proposes, another decides how much of it passes.
+"""Gated causal convolution (Dauphin 2017): the output of one convolution is multiplied by a gate from another.
 
 STATE   the last (k−1)·dilation + 1 inputs, newest last
 UPDATE  window ← window[1:] + [x]

@@ -1,4 +1,4 @@
-"""The gated recurrent unit (Cho 2014): one vector, of which each unit is kept or replaced.
+"""The gated recurrent unit (Cho 2014): one vector, each unit of which is kept or replaced by its gate.
 
 STATE   h
 UPDATE  r, z = σ(W x + U h + b);  n = tanh(W x + U (r·h) + b) or tanh(W x + r·(U h + b));  h ← (1−z)·n + z·h
@@ -49,8 +49,8 @@ class Gru(HiddenAlone[State]):
     config: Config
 
     def __init__(self, config: Config) -> None:
-        cell, written = (torch.gru_cell, GATES["gru"]) if config.reset == "after" else (None, None)
-        super().__init__(config, torch.gru, cell, nn.GRU, gates=3, written=written)
+        cell, loop_gates = (torch.gru_cell, GATES["gru"]) if config.reset == "after" else (None, None)
+        super().__init__(config, torch.gru, cell, nn.GRU, gates=3, loop_gates=loop_gates)
 
     def initial_state(
         self,
@@ -73,21 +73,21 @@ class Gru(HiddenAlone[State]):
     def read(self, state: State, x: Tensor) -> Tensor:
         return state.h[:, -1]
 
-    def advance(self, drive: Tensor, h: Tensor, U: Tensor, d: Tensor | None) -> Tensor:
-        """The next h of one layer; `drive` (B 3W) is W x + b for the gates r, z and the candidate n."""
-        _, z, n = self.gate(drive, h, U, d)
+    def advance(self, from_x: Tensor, h: Tensor, U: Tensor, d: Tensor | None) -> Tensor:
+        """The next h of one layer; `from_x` (B 3W) is W x + b of the gates r, z and the candidate n."""
+        _, z, n = self.gate(from_x, h, U, d)
         return (n + z * (h - n)).to(h.dtype)
 
-    def gate(self, drive: Tensor, h: Tensor, U: Tensor, d: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """r, z and the candidate n."""
+    def gate(self, from_x: Tensor, h: Tensor, U: Tensor, d: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The reset gate r, the update gate z and the candidate n: B W each."""
         width = self.width
         if self.config.reset == "after":
             from_h = linear(h, U, d)
-            r, z = torch.sigmoid(drive[:, : 2 * width] + from_h[:, : 2 * width]).chunk(2, dim=-1)
-            return r, z, torch.tanh(drive[:, 2 * width :] + r * from_h[:, 2 * width :])
+            r, z = torch.sigmoid(from_x[:, : 2 * width] + from_h[:, : 2 * width]).chunk(2, dim=-1)
+            return r, z, torch.tanh(from_x[:, 2 * width :] + r * from_h[:, 2 * width :])
         gates, new = (None, None) if d is None else (d[: 2 * width], d[2 * width :])
-        r, z = torch.sigmoid(drive[:, : 2 * width] + linear(h, U[: 2 * width], gates)).chunk(2, dim=-1)
-        return r, z, torch.tanh(drive[:, 2 * width :] + linear(r * h, U[2 * width :], new))
+        r, z = torch.sigmoid(from_x[:, : 2 * width] + linear(h, U[: 2 * width], gates)).chunk(2, dim=-1)
+        return r, z, torch.tanh(from_x[:, 2 * width :] + linear(r * h, U[2 * width :], new))
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         if self.config.reset == "before" and x.shape[1] > 1:
@@ -100,19 +100,19 @@ class Gru(HiddenAlone[State]):
         for level, h in enumerate(state.h.unbind(1)):
             W, U, b, d = self.weights(level)
             outputs = []
-            for drive in linear(x, W, b).unbind(1):
-                h = self.advance(drive, h, U, d)
+            for from_x in linear(x, W, b).unbind(1):
+                h = self.advance(from_x, h, U, d)
                 outputs.append(h)
             finals.append(h)
             x = self.drop(torch.stack(outputs, dim=1), level)
         return x, State(torch.stack(finals, dim=1))
 
     def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
-        if self.config.reset == "before":  # torch's packed kernel knows only the other kind
+        if self.config.reset == "before":  # torch's packed kernel computes only the other kind
             return Layer.ragged(self, x, lengths, state)
         return super().ragged(x, lengths, state)
 
-    def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
+    def compute_gates(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
         W, U, b, d = self.weights(level)
         reset, keep, candidate = self.gate(linear(x, W, b), state.h[:, level], U, d)
         return {"reset": reset, "keep": keep, "candidate": candidate}

@@ -1,4 +1,4 @@
-"""Linear attention (Katharopoulos 2020): attention without the softmax, so that its cache can be summed up.
+"""Linear attention (Katharopoulos 2020): attention without the softmax, so that its cache is a sum.
 
 STATE   S = Σ φ(k) vᵀ,  z = Σ φ(k)
 UPDATE  S ← S + φ(k) vᵀ;  z ← z + φ(k)
@@ -19,7 +19,7 @@ from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Memory
 from ..core.contract import Config as BaseConfig
 
-CHUNK = 64  # steps that are read together as attention
+CHUNK = 64  # steps computed together as attention
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class State(NamedTuple):
 
 
 class LinearAttention(Cell[State]):
-    """Attention whose memory is one matrix a head."""
+    """Attention whose state is one matrix a head."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class LinearAttention(Cell[State]):
 
     def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
         nothing = (torch.arange(x.shape[1], device=x.device) >= lengths[:, None])[..., None, None]
-        k = self.key(x, state).masked_fill(nothing, 0)  # what adds nothing leaves no trace
+        k = self.key(x, state).masked_fill(nothing, 0)  # zero keys add nothing to the sums
         return self.chunked(self.query(x, state), k, self.value(x, state), x, state)
 
     def chunked(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, state: State) -> tuple[Tensor, State]:
@@ -124,7 +124,7 @@ class LinearAttention(Cell[State]):
         totals = torch.cat([state.total[:, :, None], k.sum(dim=3)], dim=2).cumsum(dim=2)  # B H n+1 d
         if self.config.normalise:
             weight = scores.sum(dim=-1) + einsum(q, totals[:, :, :-1], "b h n c d, b h n d -> b h n c")
-            y = y / weight.masked_fill(weight == 0, 1)[..., None]  # only the padding weighs nothing
+            y = y / weight.masked_fill(weight == 0, 1)[..., None]  # zero only for padding
         y = rearrange(y, "b h n c d -> b (n c) h d")[:, :steps]
         return self.merge(y, x), State(sums[:, :, -1].clone(), totals[:, :, -1].clone())
 

@@ -1,4 +1,4 @@
-"""Long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers 2000): a cell that is added to.
+"""Long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers 2000): a gated cell with an additive update.
 
 STATE   h, c
 UPDATE  i, f, o = σ(W x + U h + b);  g = tanh(W x + U h + b);  c ← f·c + i·g;  h ← o·tanh(c)
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from ..core.contract import Memory
 from ..kernels.recurrent.gates import GATES
@@ -21,7 +20,7 @@ from .recurrent import Recurrent, RecurrentConfig, batch_first, layer_first
 
 @dataclass(frozen=True, kw_only=True)
 class Config(RecurrentConfig):
-    """`forget_bias` is where the forget gate's bias starts, in all (torch: near 0; 1 keeps more from the start)."""
+    """`forget_bias` is the initial bias of the forget gate, both biases together (torch: near 0; 1 forgets less)."""
 
     forget_bias: float = 0.0
 
@@ -39,12 +38,12 @@ class State(NamedTuple):
 
 
 class Lstm(Recurrent[State]):
-    """The gated layer whose cell path carries gradients as far as its forget gates stay open."""
+    """The LSTM layer, any number deep; gradients pass along c where the forget gates are near 1."""
 
     config: Config
 
     def __init__(self, config: Config) -> None:
-        super().__init__(config, torch.lstm, torch.lstm_cell, nn.LSTM, gates=4, written=GATES["lstm"])
+        super().__init__(config, torch.lstm, torch.lstm_cell, nn.LSTM, gates=4, loop_gates=GATES["lstm"])
         if config.forget_bias and config.bias:
             with torch.no_grad():
                 for level in self.levels:
@@ -65,9 +64,9 @@ class Lstm(Recurrent[State]):
     def update(self, state: State, x: Tensor) -> State:
         hs, cs = [], []
         for level, (h, c) in enumerate(zip(state.h.unbind(1), state.c.unbind(1), strict=True)):
-            i, f, g, o = self.sums(level, x, h).chunk(4, dim=-1)
-            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-            x = (torch.sigmoid(o) * torch.tanh(c)).to(h.dtype)
+            i, f, g, o = self.gate(level, x, h)
+            c = f * c + i * g
+            x = (o * torch.tanh(c)).to(h.dtype)
             hs.append(x)
             cs.append(c)
             x = self.drop(x, level)
@@ -78,10 +77,10 @@ class Lstm(Recurrent[State]):
     def read(self, state: State, x: Tensor) -> Tensor:
         return state.h[:, -1]
 
-    def sums(self, level: int, x: Tensor, h: Tensor) -> Tensor:
-        """What the gates see, in torch's order i, f, g, o: B 4W."""
-        W, U, b, d = self.weights(level)
-        return linear(x, W, b) + linear(h, U, d)
+    def gate(self, level: int, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The input gate i, forget gate f, candidate g and output gate o of one layer: B W each."""
+        i, f, g, o = self.sums(level, x, h).chunk(4, dim=-1)
+        return torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         hs, cs, below = [], [], x.squeeze(1)
@@ -101,11 +100,6 @@ class Lstm(Recurrent[State]):
     def unpack(self, final: Any, state: State) -> State:
         return State(batch_first(final[0], state.h.dtype), batch_first(final[1], state.c.dtype))
 
-    def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
-        i, f, g, o = self.sums(level, x, state.h[:, level]).chunk(4, dim=-1)
-        return {
-            "input": torch.sigmoid(i),
-            "forget": torch.sigmoid(f),
-            "candidate": torch.tanh(g),
-            "output": torch.sigmoid(o),
-        }
+    def compute_gates(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
+        names = "input", "forget", "candidate", "output"
+        return dict(zip(names, self.gate(level, x, state.h[:, level]), strict=True))

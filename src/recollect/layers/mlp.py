@@ -1,4 +1,4 @@
-"""The feed-forward network of a Transformer block: each position thinks by itself.
+"""The feed-forward network of a Transformer block, applied to each position alone.
 
 STATE   none
 UPDATE  none

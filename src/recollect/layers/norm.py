@@ -1,4 +1,4 @@
-"""Normalisation: each position brought to a common scale.
+"""Normalisation of each position to a common scale.
 
 STATE   none
 UPDATE  none

@@ -1,7 +1,7 @@
-"""Layers from outside the package: the files that RECOLLECT_LAYERS names, each with the Config of one layer.
+"""Layers from outside the package: the files named by RECOLLECT_LAYERS, each with the Config of one layer.
 
-A file gives its layer its name: `ema.py` is the layer `ema`. Only what the user names there is ever run; a run folder
-names its layer, not the file.
+A layer has the name of its file: `ema.py` is the layer `ema`. Only files that the user names there are ever run; a run
+folder names its layer, not the file.
 """
 
 import os
@@ -18,7 +18,7 @@ VARIABLE = "RECOLLECT_LAYERS"
 
 
 def found() -> Iterator[tuple[str, Any]]:
-    """The layers by name, each with its Config; several files stand as in PATH."""
+    """Name and Config of each layer; several files are separated as in PATH."""
     for place in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
         module = load(Path(place))
         if not hasattr(module, "Config"):

@@ -1,4 +1,4 @@
-"""Telling a layer where it is: positions added to the input, turned into queries and keys, or into the score.
+"""Position encodings: added to the input, rotated into queries and keys, or added to the score.
 
 STATE   clock = how many steps were seen
 UPDATE  clock ← clock + 1
@@ -22,38 +22,38 @@ from ..core.contract import Config as BaseConfig
 PositionName = Literal["none", "sinusoid", "learned", "rotary", "alibi"]
 
 
-def positions_of(clock: Tensor, steps: int) -> Tensor:
-    """B T: the positions of the next `steps` steps."""
+def next_positions(clock: Tensor, steps: int) -> Tensor:
+    """The positions of the next `steps` steps: B T."""
     return clock[:, None] if steps == 1 else clock[:, None] + torch.arange(steps, device=clock.device)
 
 
 def angles(positions: Tensor, dim: int, base: float = 10_000.0) -> Tensor:
-    """… → … dim/2, in float64: position / base^(2i/dim)."""
+    """The angles position / base^(2i/dim) of sinusoidal and rotary encodings: … → … dim/2, in float64."""
     rates = base ** (-torch.arange(0, dim, 2, device=positions.device, dtype=torch.float64) / dim)
     return positions[..., None] * rates
 
 
 def sinusoids(positions: Tensor, dim: int) -> Tensor:
-    """… → … dim: sine at even places, cosine at odd ones, in float64."""
+    """Sinusoidal encodings: … → … dim, sine at even columns, cosine at odd ones, in float64."""
     angle = angles(positions, dim)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)[..., :dim]
 
 
-def turns(positions: Tensor, dim: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """B T → cosine and sine of the angles by which rotary positions turn, B T 1 D/2."""
+def rotary_angles(positions: Tensor, dim: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of the angles of rotary positions (B T): B T 1 D/2 each."""
     angle = angles(positions, dim)[:, :, None]
     return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
-def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Each pair of neighbours of x (B T H D, D even) turned by its angle."""
+def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate each pair of neighbours of x (B T H D, D even) by its angle."""
     a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
 
 
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
-    """Rotary: turn each pair of neighbours of x (B T H D, D even) by an angle that grows with its position (B T)."""
-    return turn(x, *turns(positions, x.shape[-1], x.dtype))
+    """Rotary positions: rotate each pair of neighbours of x (B T H D, D even) by the angle of its position (B T)."""
+    return rotate_pairs(x, *rotary_angles(positions, x.shape[-1], x.dtype))
 
 
 def slopes(heads: int) -> Tensor:
@@ -79,13 +79,18 @@ class Added(nn.Module):
         return sinusoids(positions, self.dim).to(dtype)
 
     def diagnose(self, clock: Tensor, steps: int) -> str | None:
-        """Learned positions end somewhere, and say so."""
+        """One line about positions beyond the end of a learned table; None where there are none."""
         if self.kind == "learned" and (last := int(clock.max()) + steps) > self.max_positions:
             return (
                 f"expected at most {self.max_positions} positions (max_positions), found {last}; "
                 "learned positions end there: use sinusoid, rotary or alibi for longer texts"
             )
         return None
+
+
+def build_added(kind: PositionName, dim: int, max_positions: int) -> Added | None:
+    """The encodings to add to the input; None for kinds that act elsewhere."""
+    return Added(kind, dim, max_positions) if kind == "sinusoid" or kind == "learned" else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +111,7 @@ class State(NamedTuple):
 
 
 class Position(Cell[State]):
-    """Adds to each input a vector that tells its position."""
+    """Adds to each input the vector of its position."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -130,7 +135,7 @@ class Position(Cell[State]):
         return x + self.added(state.clock - 1, x.dtype)
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        y = x + self.added(positions_of(state.clock, x.shape[1]), x.dtype)
+        y = x + self.added(next_positions(state.clock, x.shape[1]), x.dtype)
         return y, State(state.clock + x.shape[1])
 
     def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:

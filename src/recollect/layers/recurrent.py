@@ -1,8 +1,10 @@
-"""What rnn, lstm and gru share: several layers deep, fused kernels for whole sequences, torch's weights.
+"""The base of rnn, lstm and gru: stacked layers, torch's weights, fused kernels for whole sequences.
 
 The weights have the names and the layout of `torch.nn`'s, so they load from and save to torch as they are.
-A whole chunk runs torch's fused kernel. One step never does (at T = 1 on a CPU it costs 13 to 24 times a
-cell's step, and Dynamo refuses it): it runs `update` and `read`, which are also the definition.
+A chunk runs torch's fused kernel (`run_chunk`), or on a GPU a kernel of our own where that is faster. One step
+never does (at T = 1 on a CPU it costs 13 to 24 times a cell's step, and Dynamo refuses it): it runs torch's cell
+function, such as `torch.lstm_cell` (`step`). Where there is none (a gru with its reset gate before the product),
+under autocast and for mixed dtypes it runs the definition, `update` and `read`.
 """
 
 from abc import abstractmethod
@@ -11,13 +13,15 @@ from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from .. import kernels
 from ..core import ragged
 from ..core import state as states
 from ..core.contract import Cell, Config, ContractError, Cost
 from ..kernels.recurrent.gates import Gates
-from ..kernels.recurrent.sequence import ends, lowered, over, resident
+from ..kernels.recurrent.sequence import find_persistent, last_states, run_directions
 
 S = TypeVar("S", bound=tuple[Tensor, ...])
 
@@ -27,7 +31,7 @@ class RecurrentConfig(Config):
     """`width` is that of the hidden state (default: dim).
 
     In training, `dropout` acts between layers, and `weight_dropout` on U: one mask for all
-    steps of a call (the definition, which goes step by step, draws one a step).
+    steps of a call (the definition, step by step, draws one a step).
     """
 
     width: int | None = None
@@ -38,12 +42,12 @@ class RecurrentConfig(Config):
 
 
 def layer_first(tensor: Tensor) -> Tensor:
-    """B L W → L B W, as torch's kernels want it."""
+    """B L W → L B W, the layout of torch's kernels."""
     return tensor.transpose(0, 1).contiguous()
 
 
 def batch_first(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """L B W → B L W in storage of its own, as a state wants it."""
+    """L B W → B L W in storage of its own, the layout of a state."""
     return tensor.transpose(0, 1).to(dtype).clone(memory_format=torch.contiguous_format)
 
 
@@ -59,7 +63,7 @@ class Recurrent(Cell[S]):
         cell: Any,
         template: Any,
         gates: int,
-        written: Gates | None = None,
+        loop_gates: Gates | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -70,10 +74,10 @@ class Recurrent(Cell[S]):
         self.kernel = kernel  # torch's fused function, such as torch.lstm
         self.cell = cell  # torch's function for one step of one layer, such as torch.lstm_cell, or None
         self.template = template  # torch's module class, such as nn.LSTM
-        self.written: Any = written  # the gates of one step, where the loop written out knows them
+        self.loop_gates: Any = loop_gates  # of the loop in kernels/recurrent, where it supports the cell
         self.options = options
         self.levels = range(config.num_layers)
-        self.passed: tuple[Any, ...] | None = None
+        self.checked: tuple[Any, ...] | None = None  # shapes and dtypes of the last input that passed `check`
         fresh = self.empty_torch()
         self.names = [[name for name, _ in fresh.named_parameters() if name.endswith(f"_l{i}")] for i in self.levels]
         for name, parameter in fresh.named_parameters():
@@ -81,37 +85,37 @@ class Recurrent(Cell[S]):
 
     @abstractmethod
     def pack(self, state: S) -> Any:
-        """The state as torch's kernels take it: layers first."""
+        """The state as torch's kernels take it: layers first, then rows."""
 
     @abstractmethod
     def unpack(self, final: Any, state: S) -> S:
-        """A state like `state` from what torch's kernel gives back."""
+        """A state like `state` from the final state that torch's kernel returns."""
 
     @abstractmethod
     def step(self, x: Tensor, state: S) -> tuple[Tensor, S]:
-        """One step (x: B 1 D) through torch's kernel for a single cell: what `update` says, in fewer calls.
+        """One step (x: B 1 D) through torch's cell function: equal to `update`, in fewer calls.
 
-        y has storage of its own, though it is the new h: a caller may write into it.
+        y is a copy of the new h, since a caller may write into it.
         """
 
     @abstractmethod
-    def look(self, level: int, x: Tensor, state: S) -> dict[str, Tensor]:
-        """The gates (B W each) of one layer, given that layer's input."""
+    def compute_gates(self, level: int, x: Tensor, state: S) -> dict[str, Tensor]:
+        """The gate activations (B W each) of one layer, given that layer's input."""
 
     def explain(self, state: S, x: Tensor) -> dict[str, Tensor]:
-        """The gates of every layer: B L W each."""
+        """The gate activations of every layer: B L W each."""
         (h, *_) = self.update(state, x)
-        found = [self.look(level, x if level == 0 else h[:, level - 1], state) for level in self.levels]
+        found = [self.compute_gates(level, x if level == 0 else h[:, level - 1], state) for level in self.levels]
         return {name: torch.stack([gates[name] for gates in found], dim=1) for name in found[0]}
 
     def check(self, x: Tensor, state: S | None) -> None:
-        """As every layer's; since a step is short, what passed last time is not looked at again."""
+        """The checks of every layer, skipped for the shapes and dtypes that passed last time, since a step is short."""
         shape, seen = x.shape, None
         if isinstance(state, tuple) and state and isinstance(state[-1], Tensor) and len(shape) == 3:
             seen = shape[0], shape[2], x.dtype, type(state), len(state), state[0].shape, state[-1].shape
-        if seen is None or seen != self.passed or shape[1] == 0:
+        if seen is None or seen != self.checked or shape[1] == 0:
             super().check(x, state)
-            self.passed = seen
+            self.checked = seen
 
     def forward(self, x: Tensor, state: S) -> tuple[Tensor, S]:
         if x.shape[1] == 1:
@@ -120,103 +124,103 @@ class Recurrent(Cell[S]):
                 return self.step(x, state)
             return self.unroll(x, state)
         if torch.compiler.is_dynamo_compiling():
-            kernel: Any = torch.compiler.disable(self.whole)  # a compiler would unroll it, step by step
+            kernel: Any = torch.compiler.disable(self.run_chunk)  # a compiler would unroll it, step by step
             return kernel(x, state)
-        return self.whole(x, state)
+        return self.run_chunk(x, state)
 
-    def whole(self, x: Tensor, state: S) -> tuple[Tensor, S]:
-        """A chunk through torch's fused kernel, or one of our own where there is such."""
-        if self.looping(x) and self.resides(x):
-            return self.looped(x, None, state)
+    def run_chunk(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        """A chunk through torch's fused kernel, or through a persistent kernel of our own where there is one."""
+        if self.uses_loop(x) and self.has_persistent_kernel(x):
+            return self.run_loop(x, None, state)
         y, *final = self.kernel(x, self.pack(state), *self.arguments(), batch_first=True)
         return y, self.unpack(final, state)
 
     def ragged(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
         if x.shape[1] == 1:
             return super().ragged(x, lengths, state)
-        if self.looping(x):
-            return self.looped(x, lengths, state)
-        y, after = self.packed(x, lengths, state, self.arguments())
+        if self.uses_loop(x):
+            return self.run_loop(x, lengths, state)
+        y, after = self.run_packed(x, lengths, state, self.arguments())
         empty = (lengths == 0)[:, None, None]
         return y, states.map(lambda before, after: torch.where(empty, before, after), state, after)
 
-    def packed(self, x: Tensor, lengths: Tensor, state: S, arguments: tuple[Any, ...]) -> tuple[Tensor, S]:
-        """Rows of unequal length through torch's fused kernel, which wants the longest first."""
+    def run_packed(self, x: Tensor, lengths: Tensor, state: S, arguments: tuple[Any, ...]) -> tuple[Tensor, S]:
+        """Rows of unequal length through torch's fused kernel, which takes the longest first."""
         host = lengths.clamp(min=1).cpu()
         if bool((host[:-1] < host[1:]).any()):
             order = host.argsort(descending=True).to(x.device)
             back = order.argsort()
-            y, after = self.packed(x.index_select(0, order), lengths[order], states.select(state, order), arguments)
+            y, after = self.run_packed(x.index_select(0, order), lengths[order], states.select(state, order), arguments)
             return y.index_select(0, back), states.select(after, back)
         rows = pack_padded_sequence(x, host, batch_first=True)
         y, *final = self.kernel(rows.data, rows.batch_sizes, self.pack(state), *arguments)
         y, _ = pad_packed_sequence(rows._replace(data=y), batch_first=True, total_length=x.shape[1])
         return y, self.unpack(final, state)
 
-    def looping(self, x: Tensor) -> bool:
-        """Whether the loop written out may be taken: on a GPU, unless torch.compile or torch.func would look into it.
+    def uses_loop(self, x: Tensor) -> bool:
+        """Whether the loop of kernels/recurrent takes x: on a GPU, outside torch.compile and torch.func.
 
-        Rows of unequal length then always take it, since packing waits for lengths.
+        Rows of unequal length then always take it, since packing would wait for the lengths.
         """
-        looked_into = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-        return x.is_cuda and self.written is not None and not looked_into
+        transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+        return x.is_cuda and self.loop_gates is not None and not transformed
 
-    def cudnn_resides(self, dtype: torch.dtype, batch: int) -> bool:
-        """Whether cuDNN itself keeps U on the chip: in float16, for one layer, not gru, of certain sizes."""
-        known = dtype == torch.float16 and self.gates != 3 and len(self.levels) == 1
-        return known and self.width % 128 == 0 and self.width <= 1024 and batch % 8 == 0 and batch <= 128
+    def is_persistent_in_cudnn(self, dtype: torch.dtype, batch: int) -> bool:
+        """Whether cuDNN has a persistent kernel: in float16, for one layer, not gru, of certain sizes."""
+        supported = dtype == torch.float16 and self.gates != 3 and len(self.levels) == 1
+        return supported and self.width % 128 == 0 and self.width <= 1024 and batch % 8 == 0 and batch <= 128
 
-    def resides(self, x: Tensor) -> bool:
-        """Whether one kernel of ours takes all steps of x, with U on the chip."""
-        dtype, (batch, steps, _) = lowered(x), x.shape
-        if self.cudnn_resides(dtype, batch):
+    def has_persistent_kernel(self, x: Tensor) -> bool:
+        """Whether a persistent kernel of our own takes all steps of x, and cuDNN has none."""
+        dtype, (batch, steps, _) = kernels.autocast_dtype(x), x.shape
+        if self.is_persistent_in_cudnn(dtype, batch):
             return False
         U = self.get_parameter(self.names[0][1])
-        return resident(self.written.kind, U, dtype, batch, steps) is not None
+        return find_persistent(self.loop_gates.kind, U, dtype, batch, steps) is not None
 
-    def looped(self, x: Tensor, lengths: Tensor | None, state: S) -> tuple[Tensor, S]:
-        """Level by level; each row's last state is found among those that the steps left."""
+    def run_loop(self, x: Tensor, lengths: Tensor | None, state: S) -> tuple[Tensor, S]:
+        """All steps layer by layer through the loop, then each row's last state out of those after every step."""
         found = []
         for level in self.levels:
             own = states.map(lambda part, level=level: part[:, level], state)
-            (parts,) = over([x], [self.weights(level)], [own], self.written)
-            found.append(ends(parts, lengths, own))
+            (parts,) = run_directions([x], [self.weights(level)], [own], self.loop_gates)
+            found.append(last_states(parts, lengths, own))
             x = self.drop(parts[0], level)
         return x, states.map(lambda _, *levels: torch.stack(levels, dim=1), state, *found)
 
-    def looped_both_ways(self, back: Any, x: Tensor, lengths: Tensor) -> tuple[Tensor, S, S]:
-        """Both ways as one loop."""
+    def run_loop_both_ways(self, back: Any, x: Tensor, lengths: Tensor) -> tuple[Tensor, S, S]:
+        """Both directions in one loop."""
         ways = self, back
         starts = [states.map(lambda part: part[:, 0], layer.initial_state(len(x), like=x)) for layer in ways]
         weights = [layer.weights(0) for layer in ways]
-        onward, turned = over([x, ragged.reverse(x, lengths)], weights, starts, self.written)
+        onward, turned = run_directions([x, ragged.reverse(x, lengths)], weights, starts, self.loop_gates)
         y = torch.cat([onward[0], ragged.reverse(turned[0], lengths)], dim=-1)
         after, before = (
-            states.map(lambda part: part[:, None], ends(way, lengths, own))
+            states.map(lambda part: part[:, None], last_states(way, lengths, own))
             for way, own in zip((onward, turned), starts, strict=True)
         )
         return y.masked_fill(~ragged.mask(lengths, x.shape[1])[..., None], 0), after, before
 
     def both_ways(self, back: Any, x: Tensor, lengths: Tensor) -> tuple[Tensor, S, S]:
-        """On a CPU one call of torch's kernel; on a GPU, where that would wait for lengths, the loop written out."""
-        if len(self.levels) == 1 and x.shape[1] > 1 and self.looping(x):
-            return self.looped_both_ways(back, x, lengths)
+        """Both directions: on a CPU one call of torch's kernel; on a GPU, where that waits for lengths, one loop."""
+        if len(self.levels) == 1 and x.shape[1] > 1 and self.uses_loop(x):
+            return self.run_loop_both_ways(back, x, lengths)
         fits = len(self.levels) == 1 and self.cell is not None and x.shape[1] > 1 and x.device.type == "cpu"
         if not fits or torch.compiler.is_compiling() or (shortest := int(lengths.min())) == 0:
             return super().both_ways(back, x, lengths)
         starts = [layer.initial_state(len(x), like=x) for layer in (self, back)]
-        first = states.map(lambda *parts: torch.cat(parts, dim=1), *starts)  # the ways as if they were layers
+        first = states.map(lambda *parts: torch.cat(parts, dim=1), *starts)  # the directions as if they were layers
         arguments = self.arguments(back)
         if shortest == x.shape[1]:
             y, *final = self.kernel(x, self.pack(first), *arguments, batch_first=True)
             both = self.unpack(final, first)
         else:
-            y, both = self.packed(x, lengths, first, arguments)
+            y, both = self.run_packed(x, lengths, first, arguments)
         after, before = (states.map(lambda part, way=way: part[:, way : way + 1].clone(), both) for way in (0, 1))
         return y, after, before
 
     def arguments(self, back: Any = None) -> tuple[Any, ...]:
-        """What every fused call is given: weights (of `back` too), bias, layers, dropout, training, bidirectional."""
+        """The arguments of a fused call: weights (of `back` too), bias, layers, dropout, training, bidirectional."""
         ways = (self,) if back is None else (self, back)
         found = [weight for way in ways for level in way.levels for weight in way.weights(level)]
         weights = [weight for weight in found if weight is not None]
@@ -233,10 +237,15 @@ class Recurrent(Cell[S]):
         return tuple(found) if self.config.bias else (*found, None, None)  # type: ignore[return-value]
 
     def drop(self, x: Tensor, level: int) -> Tensor:
-        """Dropout on what a layer hands to the one above."""
+        """Dropout on the output of a layer that has another above it."""
         if self.config.dropout and self.training and level + 1 < len(self.levels):
             return nn.functional.dropout(x, self.config.dropout)
         return x
+
+    def sums(self, level: int, x: Tensor, h: Tensor) -> Tensor:
+        """The pre-activations of all gates of one layer, W x + b + U h + d: B G."""
+        W, U, b, d = self.weights(level)
+        return linear(x, W, b) + linear(h, U, d)
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
         rows = self.gates * self.width
@@ -250,7 +259,7 @@ class Recurrent(Cell[S]):
         return result
 
     def compact(self) -> None:
-        """Lay the weights out in one block, as cuDNN wants them; elsewhere nothing is done."""
+        """Lay the weights out in one block for cuDNN; without it, do nothing."""
         weights: list[Tensor] = list(self.parameters(recurse=False))
         if not (weights[0].is_cuda and torch.backends.cudnn.is_acceptable(weights[0])):
             return
@@ -263,17 +272,17 @@ class Recurrent(Cell[S]):
             )
 
     def load_torch(self, module: nn.RNNBase) -> None:
-        """Take the weights of a `torch.nn` module of the same kind and size."""
+        """Copy the weights of a `torch.nn` module of the same kind and size."""
         if type(module) is not self.template or module.bidirectional:
             raise ContractError(
                 f"load_torch: expected a one-way {self.template.__name__}, found "
                 f"{'a bidirectional ' if module.bidirectional else ''}{type(module).__name__}"
                 f"{'; build the encoder `bidirectional` for that' if module.bidirectional else ''}"
             )
-        self.take(module, module.state_dict())
+        self.copy_weights(module, module.state_dict())
 
-    def take(self, module: nn.RNNBase, weights: dict[str, Tensor]) -> None:
-        """Copy `weights`, which are `module`'s, after a look at whether they mean the same here."""
+    def copy_weights(self, module: nn.RNNBase, weights: dict[str, Tensor]) -> None:
+        """Copy `weights` of `module`, if kind, shapes and nonlinearity agree."""
         ours = {name: tuple(tensor.shape) for name, tensor in self.state_dict().items()}
         theirs = {name: tuple(tensor.shape) for name, tensor in weights.items()}
         if type(module) is not self.template or ours != theirs:
@@ -317,7 +326,7 @@ class HiddenAlone(Recurrent[S]):
         return y.clone(), type(state)(y if len(new) == 1 else torch.stack(new, dim=1))
 
     def ragged(self, x: Tensor, lengths: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """One layer needs no packing, for which a GPU would have to tell the lengths: y holds every row's last h."""
+        """For one layer, each row's last h out of y: packing would wait for the GPU to return the lengths."""
         if len(self.levels) > 1:
             return super().ragged(x, lengths, state)
         y, _ = self(x, state)

@@ -1,4 +1,4 @@
-"""The plain recurrent layer (Elman 1990): everything so far, squeezed into one vector, overwritten each step.
+"""The plain recurrent layer (Elman 1990): one vector for all inputs so far, overwritten at each step.
 
 STATE   h
 UPDATE  h ← φ(W x + U h + b), φ = tanh or relu
@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from ..core.contract import Memory
 from ..kernels.recurrent.gates import GATES
@@ -43,8 +42,8 @@ class Rnn(HiddenAlone[State]):
     def __init__(self, config: Config) -> None:
         kernel = torch.rnn_tanh if config.nonlinearity == "tanh" else torch.rnn_relu
         cell = torch.rnn_tanh_cell if config.nonlinearity == "tanh" else torch.rnn_relu_cell
-        written = GATES["rnn"] if config.nonlinearity == "tanh" else None
-        super().__init__(config, kernel, cell, nn.RNN, gates=1, written=written, nonlinearity=config.nonlinearity)
+        loop_gates = GATES["rnn"] if config.nonlinearity == "tanh" else None
+        super().__init__(config, kernel, cell, nn.RNN, gates=1, loop_gates=loop_gates, nonlinearity=config.nonlinearity)
         self.activation = torch.tanh if config.nonlinearity == "tanh" else torch.relu
 
     def initial_state(
@@ -68,13 +67,8 @@ class Rnn(HiddenAlone[State]):
     def read(self, state: State, x: Tensor) -> Tensor:
         return state.h[:, -1]
 
-    def sums(self, level: int, x: Tensor, h: Tensor) -> Tensor:
-        """What the nonlinearity sees: B W."""
-        W, U, b, d = self.weights(level)
-        return linear(x, W, b) + linear(h, U, d)
-
-    def look(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
-        """`slope` of each unit: how much of a gradient its nonlinearity lets through."""
+    def compute_gates(self, level: int, x: Tensor, state: State) -> dict[str, Tensor]:
+        """`slope` of each unit: the derivative of its nonlinearity."""
         sums = self.sums(level, x, state.h[:, level])
         slope = 1 - torch.tanh(sums) ** 2 if self.config.nonlinearity == "tanh" else (sums > 0).to(sums)
         return {"slope": slope}

@@ -1,4 +1,4 @@
-"""Soft alignment: a recurrent decoder that looks the source up at every step.
+"""Soft alignment: a recurrent decoder that attends to the source at every step.
 
 STATE   h (and c), context, projected source
 UPDATE  align-first (Bahdanau 2015): context ← Σ softmax(score(h, K))·V; h ← cell([x, context], h);
@@ -20,13 +20,11 @@ from ..core.contract import Cell, ContractError, Cost, Example, Memory
 from ..core.contract import Config as BaseConfig
 from ..kernels.attention.soft_align import Source, Weights, loop
 from ..kernels.recurrent.gates import GATES
-from . import gru, lstm, rnn
 from .alignment import AlignmentName
 from .attend import Attend, AttendConfig
 from .cross_attention import check_memory, example_memory, source_places
+from .fixed import CELLS, CellName
 from .score import Additive, Dot, ScoreName
-
-CELLS = {"rnn": rnn.Config, "lstm": lstm.Config, "gru": gru.Config}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +32,12 @@ class Config(BaseConfig):
     """`width` is that of the cell and the output; `align_dim` that of queries and keys (default: width).
 
     The first h is tanh(W·mean of the source); `feed=False` (cell-first only) keeps the last context out of
-    the cell, so that it steers the output alone.
+    the cell: it enters the output alone.
     """
 
     width: int | None = None
     memory_dim: int | None = None
-    cell: Literal["gru", "lstm", "rnn"] = "gru"
+    cell: CellName = "gru"
     num_layers: int = 1
     order: Literal["align-first", "cell-first"] = "align-first"
     score: ScoreName = "additive"
@@ -124,19 +122,19 @@ class SoftAlign(Cell[State]):
 
     def update(self, state: State, x: Tensor) -> State:
         if self.config.order == "align-first":
-            context = self.look_up(state, self.cell.read(state.cell, x))
+            context = self.attend_to_source(state, self.cell.read(state.cell, x))
             cell = self.cell.update(state.cell, torch.cat([x, context.to(x.dtype)], dim=-1))
         else:
             fed = torch.cat([x, state.context.to(x.dtype)], dim=-1) if self.config.feed else x
             cell = self.cell.update(state.cell, fed)
-            context = self.look_up(state, self.cell.read(cell, x))
+            context = self.attend_to_source(state, self.cell.read(cell, x))
         return state._replace(cell=cell, context=context.to(state.context.dtype))
 
     def read(self, state: State, x: Tensor) -> Tensor:
         return self.output(self.cell.read(state.cell, x), state.context)
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        if (dtype := self.looping(x, state)) is not None:
+        if (dtype := self.loop_dtype(x, state)) is not None:
             return self.loop(x, state, dtype)
         hidden, contexts = [], []
         for x_t in x.unbind(1):
@@ -145,27 +143,27 @@ class SoftAlign(Cell[State]):
             contexts.append(state.context)
         return self.output(torch.stack(hidden, dim=1), torch.stack(contexts, dim=1)), state
 
-    def looping(self, x: Tensor, state: State) -> torch.dtype | None:
-        """In what precision the loop written out takes this chunk; None where it does not know the settings."""
+    def loop_dtype(self, x: Tensor, state: State) -> torch.dtype | None:
+        """The dtype in which kernels/attention/soft_align.py computes this chunk; None where it does not support it."""
         score = self.attend.score
-        cheap = isinstance(score, Additive | Dot) or (score.is_dot and x.shape[1] > 1)  # one step is not worth W·W
-        known = self.config.num_layers == 1 and self.attend.alignment.plain and cheap
-        if not known or torch.compiler.is_compiling():
+        cheap = isinstance(score, Additive | Dot) or (score.is_dot and x.shape[1] > 1)  # W·W costs more than one step
+        supported = self.config.num_layers == 1 and self.attend.alignment.plain and cheap
+        if not supported or torch.compiler.is_compiling():
             return None
         kinds = {x.dtype, self.query.weight.dtype, *(tensor.dtype for tensor in states.leaves(state)[:-1])}
         if torch.is_autocast_enabled(x.device.type):
-            lowered = x.shape[1] > 1 and torch.float64 not in kinds  # one step is not worth weights cast for it
+            lowered = x.shape[1] > 1 and torch.float64 not in kinds  # casting the weights costs more than one step
             return torch.get_autocast_dtype(x.device.type) if lowered else None
         return x.dtype if len(kinds) == 1 else None
 
     def loop(self, x: Tensor, state: State, dtype: torch.dtype) -> tuple[Tensor, State]:
-        """A chunk through the loop written out; under autocast all of it is lowered, as torch's own kernels are."""
+        """A chunk through kernels/attention/soft_align.py, under autocast all in its dtype."""
         score, query, vector = self.attend.score, self.query.weight, None
         if isinstance(score, Additive):
             vector = score.weight[0]
-        else:  # what a score does to a query, it does to the map that makes queries
-            asked, scale = score.as_dot(query.mT[None, None])
-            query = asked[0, 0].mT if scale == 1 else asked[0, 0].mT * scale
+        else:  # fold the score's matrix and scale into the projection of queries
+            folded, scale = score.as_dot(query.mT[None, None])
+            query = folded[0, 0].mT if scale == 1 else folded[0, 0].mT * scale
         W, U, b, d = self.cell.weights(0)
         h, *c = (part[:, 0] for part in state.cell)
         given = (
@@ -184,8 +182,8 @@ class SoftAlign(Cell[State]):
         context = found.context.to(state.context.dtype)
         return self.output(found.hidden, found.contexts), state._replace(cell=cell, context=context)
 
-    def look_up(self, state: State, h: Tensor) -> Tensor:
-        """The context for h: B W → B M."""
+    def attend_to_source(self, state: State, h: Tensor) -> Tensor:
+        """The context for the query of h: B W → B M."""
         q, places = self.query(h)[:, None, None], source_places(state.valid, 1)
         keys, values = state.keys.to(q.dtype), state.values[:, :, None].to(q.dtype)
         return self.attend(q, keys, values, places)[:, 0, 0]

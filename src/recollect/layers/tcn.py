@@ -22,8 +22,8 @@ from . import conv
 class Config(BaseConfig):
     """As `conv`, twice; where width is not dim the shortcut is a 1×1 convolution.
 
-    Convolutions start as torch has them, or with `start="he"` (He 2015) 2.4 times as large, so that a relu leaves what
-    comes from far back, through many blocks, as large as it was.
+    Convolutions are initialised as in torch, or with `start="he"` (He 2015) 2.4 times as large, so that a relu keeps
+    the scale of what passes through many blocks.
     """
 
     width: int | None = None

@@ -1,4 +1,4 @@
-"""The Transformer's block: attention moves information between positions, a feed-forward network works on each.
+"""The Transformer's block: attention between positions, then a feed-forward network on each.
 
 STATE   that of its attention (and the projected source, in a decoder that reads one)
 UPDATE  attention's
@@ -39,7 +39,7 @@ class Config(BaseConfig):
     inner_dropout: float | None = None
 
     def stack(self) -> combine.StackConfig:
-        """The block, spelled out."""
+        """The block as a stack of residual sublayers."""
         inner = self.dropout if self.inner_dropout is None else self.inner_dropout
         default = AttentionConfig(dim=self.dim, heads=self.heads, bias=self.bias, dropout=inner)
         feed = mlp.Config(dim=self.dim, hidden=self.hidden, activation=self.activation, bias=self.bias, dropout=inner)

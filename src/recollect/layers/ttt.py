@@ -1,4 +1,4 @@
-"""Test-time training (Sun 2024, arXiv 2407.04620): the state is a small model, and reading a token trains it.
+"""Test-time training (Sun 2024, arXiv 2407.04620): the state is a small model, trained on each input.
 
 STATE   weights W of an inner model f, the gradient G gathered since the last boundary, clock
 UPDATE  G ← G + η(x)·∇ℓ(W; k, v),  ℓ = ½‖f(k; W) − v‖²;  at every b-th step W ← W − ρ·G, G ← 0
@@ -14,10 +14,11 @@ factor for each place in the mini-batch that starts at 1/place: the mean of the 
 All gradients are taken at the W of the last boundary, so the steps of one mini-batch do not wait for each
 other: that is the dual form. A boundary need not be where a chunk ends, since G and the clock are state, and
 rows may stand at different places in their mini-batch: a chunk is laid out on a grid of mini-batches, each
-row from its own place on, and what the grid has to spare adds nothing.
+row from its own place on, and empty places add nothing.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, Self
 
@@ -30,7 +31,7 @@ from torch.utils.checkpoint import checkpoint
 from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Memory
 from ..core.contract import Config as BaseConfig
-from ..kernels.ttt import dispatch
+from . import ttt_fused
 from .position import rotate
 
 
@@ -115,7 +116,7 @@ class State(NamedTuple):
 
 
 class Ttt(Cell[State]):
-    """A layer whose memory is trained as it reads."""
+    """A layer whose state is an inner model, trained by gradient descent on its own input."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -125,7 +126,7 @@ class Ttt(Cell[State]):
         self.biased = int(config.bias)  # without, the biases stay the zeros that they start as
         self.q, self.k, self.v = (nn.Linear(self.dim, self.dim, bias=False) for _ in range(3))
         self.out = nn.Linear(self.dim, self.width, bias=False)
-        starts = [(torch.randn(heads, i, o) * 0.02, torch.zeros(heads, 1, o)) for i, o in self.pairs(widths)]
+        starts = [(torch.randn(heads, i, o) * 0.02, torch.zeros(heads, 1, o)) for i, o in pairwise(widths)]
         if config.learn_start:
             self.start_weights = nn.ParameterList([weight for weight, _ in starts])
             self.start_biases = nn.ParameterList([bias for _, bias in starts])
@@ -139,10 +140,6 @@ class Ttt(Cell[State]):
         if config.out_norm:
             self.out_norm = nn.LayerNorm(self.dim)
 
-    @staticmethod
-    def pairs(widths: tuple[int, ...]) -> list[tuple[int, int]]:
-        return list(pairwise(widths))
-
     def initial_state(
         self,
         batch: int,
@@ -155,7 +152,7 @@ class Ttt(Cell[State]):
         empty = Model(
             *(
                 tuple(like.new_zeros(batch, self.config.heads, *shape, dtype=dtype) for shape in shapes)
-                for shapes in (self.pairs(self.config.widths()), [(1, o) for o in self.config.widths()[1:]])
+                for shapes in (pairwise(self.config.widths()), [(1, o) for o in self.config.widths()[1:]])
             )
         )
         model = empty
@@ -169,10 +166,10 @@ class Ttt(Cell[State]):
     # The definition: one step at a time
 
     def update(self, state: State, x: Tensor) -> State:
-        k, v, rate = self.see(x[:, None], state)
+        k, v, rate = self.project_pair(x[:, None], state)
         step = self.gradient(state.model, k, v, rate)
         gathered = states.map(torch.add, state.gradient, step)
-        return self.settle(state.model, gathered, state.clock + 1)
+        return self.step_at_boundary(state.model, gathered, state.clock + 1)
 
     def read(self, state: State, x: Tensor) -> Tensor:
         # Right after a boundary the model has been stepped and nothing is gathered: the same W − ρ·G.
@@ -191,15 +188,15 @@ class Ttt(Cell[State]):
             tuple(self.biased * slope.sum(dim=2, keepdim=True) for slope in slopes),
         )
 
-    def settle(self, model: Model, gathered: Model, clock: Tensor) -> State:
-        """At a boundary the gathered gradient goes into the model; each row has its own clock."""
+    def step_at_boundary(self, model: Model, gathered: Model, clock: Tensor) -> State:
+        """The state after a step: at a boundary the gathered gradient is applied; each row has its own clock."""
         if self.config.mini_batch is None:
             return State(model, gathered, clock)
         boundary = (clock % self.config.mini_batch == 0)[:, None, None, None]
         return State(*self.step(model, gathered, boundary, self.factors(clock.device)[-1]), clock)
 
     def step(self, model: Model, gathered: Model, boundary: Tensor, last: Tensor) -> tuple[Model, Model]:
-        """W − ρ·G and nothing where `boundary` (B 1 1 1) is true, W and G elsewhere; `last` is ρ at a boundary."""
+        """W − ρ·G and 0 where `boundary` (B 1 1 1) is true, W and G elsewhere; `last` is ρ at a boundary."""
         return (
             states.map(lambda w, g: torch.where(boundary, w - last * g, w), model, gathered),
             states.map(lambda g: g.masked_fill(boundary, 0), gathered),
@@ -212,10 +209,10 @@ class Ttt(Cell[State]):
         z = x
         for i, (weight, bias) in enumerate(zip(*model, strict=True)):
             z = (gelu(z, approximate="tanh") if i else z) @ weight + bias
-        return self.close(x, z)
+        return self.add_residual(x, z)
 
-    def close(self, x: Tensor, z: Tensor) -> Tensor:
-        """f(x) from what the inner model's last layer gives: x + LN(z), or z itself."""
+    def add_residual(self, x: Tensor, z: Tensor) -> Tensor:
+        """f(x) from the output z of the inner model: x + LN(z), or z itself."""
         if not self.config.norm:
             return z
         return x + layer_norm(z, z.shape[-1:]) * self.norm_weight + self.norm_bias
@@ -244,12 +241,12 @@ class Ttt(Cell[State]):
         inward = slope.mean(dim=-1, keepdim=True) + normal * (slope * normal).mean(dim=-1, keepdim=True)
         return (slope - inward) * deviation
 
-    # What goes in and comes out
+    # Projections
 
-    def see(
+    def project_pair(
         self, x: Tensor, state: State, place: Tensor | None = None, *, widen: bool = True
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """k, v: B H T d and the inner rate: B H T 1, for x: B T D."""
+        """The inner model's training pair k, v (B H T d) and its rate (B H T 1), for x: B T D."""
         if place is None:
             place = state.clock[:, None] % (self.config.mini_batch or 1)
         k, v = self.split(self.k(x), state, widen), self.split(self.v(x), state, widen)
@@ -267,7 +264,7 @@ class Ttt(Cell[State]):
         return rotate(x.transpose(1, 2), place).transpose(1, 2) if self.config.rotary else x
 
     def split(self, x: Tensor, state: State, widen: bool) -> Tensor:
-        """B T (H d) → B H T d; `widen`: in the dtype of the inner model, which autocast does not lower."""
+        """B T (H d) → B H T d; `widen`: in the dtype of the inner model, whatever autocast is."""
         x = rearrange(x, "b t (h d) -> b h t d", h=self.config.heads)
         return x.to(state.model.weights[0].dtype) if widen or self.config.rotary else x
 
@@ -276,11 +273,11 @@ class Ttt(Cell[State]):
         return self.project(rearrange(y, "b h t d -> b t (h d)").to(x.dtype))
 
     def project(self, y: Tensor) -> Tensor:
-        """The output of all heads side by side: B T (H d) → B T W."""
+        """The output projection of all heads: B T (H d) → B T W."""
         return self.out(self.out_norm(y) if self.config.out_norm else y)
 
     def factors(self, device: torch.device) -> Tensor:
-        """ρ for each place in the mini-batch."""
+        """The factor ρ of each place in the mini-batch."""
         size = self.config.mini_batch or 1
         if not self.config.average or self.config.mini_batch is None:
             dtype = torch.promote_types(self.out.weight.dtype, torch.float32)
@@ -293,9 +290,10 @@ class Ttt(Cell[State]):
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         steps = x.shape[1]
         if steps == 1:
-            return dispatch.step(self, x, state) if dispatch.takes_step(self, x, state) else self.one_step(x, state)
-        if dispatch.takes_chunk(self, state):
-            return dispatch.chunk(self, x, state)
+            fused = ttt_fused.takes_step(self, x, state)
+            return ttt_fused.run_step(self, x, state) if fused else self.one_step(x, state)
+        if ttt_fused.takes_chunk(self, state):
+            return ttt_fused.run_chunk(self, x, state)
         batch = self.config.mini_batch or steps
         offset = state.clock % batch if self.config.mini_batch else torch.zeros_like(state.clock)
         count = 1 if self.config.mini_batch is None else -(-(steps + self.spare(offset)) // batch)
@@ -304,28 +302,18 @@ class Ttt(Cell[State]):
         filled = (source >= 0) & (source < steps)
         place = (grid % batch).expand_as(source)
         laid = x.gather(1, source.clamp(0, steps - 1)[..., None].expand(-1, -1, x.shape[2]))
-        k, v, rate = self.see(laid, state, place)
+        k, v, rate = self.project_pair(laid, state, place)
         q = self.query(laid, state, place)
         rate = rate * filled[:, None, :, None]
         factors = self.factors(x.device)
-        model, gathered, outputs = state.model, state.gradient, []
+        model, gathered, outputs, run = state.model, state.gradient, [], self.mini_batch
+        if torch.is_grad_enabled() and len(model.weights) > 1:  # the hidden layer is wide: save none of it
+            run = partial(checkpoint, self.mini_batch, use_reentrant=False, preserve_rng_state=False)
         for i in range(count):
             here = slice(i * batch, (i + 1) * batch)
             part = q[:, :, here], k[:, :, here], v[:, :, here], rate[:, :, here]
             full = ((offset + steps) >= (i + 1) * batch)[:, None, None, None]
-            if torch.is_grad_enabled() and len(model.weights) > 1:  # the hidden layer is wide: keep none of it
-                y, model, gathered = checkpoint(
-                    self.mini_batch,
-                    model,
-                    gathered,
-                    *part,
-                    full,
-                    factors,
-                    use_reentrant=False,
-                    preserve_rng_state=False,
-                )
-            else:
-                y, model, gathered = self.mini_batch(model, gathered, *part, full, factors)
+            y, model, gathered = run(model, gathered, *part, full, factors)
             outputs.append(y)
         y = torch.cat(outputs, dim=2)
         at = (offset[:, None] + torch.arange(steps, device=x.device))[:, None, :, None]
@@ -336,44 +324,36 @@ class Ttt(Cell[State]):
         """The dual form of one step: no W − ρ·G is ever made, and W stays as it is between boundaries."""
         place, clock = state.clock[:, None] % (self.config.mini_batch or 1), state.clock + 1
         factor = self.factors(x.device)[place][:, None, :, None]
-        seen = self.query(x, state, place), *self.see(x, state, place)
+        seen = self.query(x, state, place), *self.project_pair(x, state, place)
         y, total = self.dual(state.model, state.gradient, *seen, factor)
         return self.merge(y, x), self.after(state.model, total, clock)
 
     def after(self, model: Model, gathered: Model, clock: Tensor) -> State:
-        """As `settle`; where the host can look at clocks, W is left alone when no row is at a boundary."""
+        """As `step_at_boundary`; where clocks are on the host, W is not copied when no row is at a boundary."""
         on_host = clock.device.type == "cpu" and not torch.compiler.is_compiling()
         if on_host and self.config.mini_batch and not bool((clock % self.config.mini_batch == 0).any()):
             return State(model, gathered, clock)
-        return self.settle(model, gathered, clock)
+        return self.step_at_boundary(model, gathered, clock)
 
     def spare(self, offset: Tensor) -> int:
-        """By how much the grid is longer than the chunk: the largest offset, or where asking would wait, any."""
+        """How many steps longer the grid is than the chunk: the largest offset, or its bound on a GPU."""
         if offset.device.type == "cpu" and not torch.compiler.is_compiling():
             return int(offset.max())
         return (self.config.mini_batch or 1) - 1
 
     def mini_batch(
-        self,
-        model: Model,
-        gathered: Model,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        rate: Tensor,
-        full: Tensor,
-        factors: Tensor,
+        self, model: Model, gathered: Model, q: Tensor, k: Tensor, v: Tensor, rate: Tensor, full: Tensor, rho: Tensor
     ) -> tuple[Tensor, Model, Model]:
-        """All steps of one mini-batch, and the step that ends it where it is `full` (B 1 1 1); factors: b or 1."""
-        y, total = self.dual(model, gathered, q, k, v, rate, factors[:, None])
+        """The outputs of one mini-batch, and the inner step that ends it where `full` (B 1 1 1); rho: b or 1."""
+        y, total = self.dual(model, gathered, q, k, v, rate, rho[:, None])
         if self.config.mini_batch is None:
             return y, model, total
-        return y, *self.step(model, total, full, factors[-1])
+        return y, *self.step(model, total, full, rho[-1])
 
     def dual(
         self, model: Model, gathered: Model, q: Tensor, k: Tensor, v: Tensor, rate: Tensor, factor: Tensor
     ) -> tuple[Tensor, Model]:
-        """The dual form: steps of one mini-batch, read at once, and the gradient gathered after them.
+        """The dual form: the outputs of one mini-batch at once, and the gradient gathered after it.
 
         q, k, v: B H b d; factor, the ρ of each step: b 1 or B 1 1 1. W_t = W − ρ_t (G + Σ_{s≤t} η_s x_sᵀ g_s), so
         q_t W_t needs no W_t: it is q_t (W − ρ_t G) minus attention from q_t to the earlier x_s with values η_s g_s.
@@ -391,17 +371,17 @@ class Ttt(Cell[State]):
             tuple(add(g, x.mT, slope) for g, x, slope in zip(gathered.weights, inputs, slopes, strict=True)),
             tuple(g + self.biased * s.sum(dim=2, keepdim=True) for g, s in zip(gathered.biases, slopes, strict=True)),
         )
-        return self.close(q, z), total
+        return self.add_residual(q, z), total
 
     def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
         """The inner `loss` (B H) at the current weights, and the inner `rate` (B H)."""
-        k, v, rate = self.see(x[:, None], state)
+        k, v, rate = self.project_pair(x[:, None], state)
         loss = 0.5 * (self.predict(state.model, k) - v).square().sum(dim=-1)
         return {"loss": loss[..., 0], "rate": rate[..., 0, 0]}
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
-        """Step by step: k goes through the inner layers, forward and back, q through W and through G, and meets k."""
-        c, pairs = self.config, self.pairs(self.config.widths())
+        """FLOPs step by step: k forward and backward through the inner layers, q through W and G, and q times k."""
+        c, pairs = self.config, list(pairwise(self.config.widths()))
         inner, met = [i * o for i, o in pairs], sum(i + o for i, o in pairs)
         products = c.heads * (3 * sum(inner) + sum(inner[1:]) + met) + 3 * self.dim**2 + self.dim * self.width
         products += self.dim * c.heads if c.learn_rate else 0

@@ -1,4 +1,4 @@
-"""The autoregressive layer: a fixed map of the last τ inputs, and nothing from before.
+"""The autoregressive layer: a fixed map of the last τ inputs.
 
 STATE   the last τ inputs, newest last
 UPDATE  window ← window[1:] + [x]
@@ -40,12 +40,12 @@ class State(NamedTuple):
 
 
 def shift(window: Tensor, x: Tensor) -> Tensor:
-    """The window after x (B D): the oldest input goes, the newest comes last."""
+    """The window after x (B D): without its oldest input, with x last."""
     return torch.cat([window[:, 1:], x[:, None].to(window.dtype)], dim=1)
 
 
 def last_inputs(seen: Tensor, lengths: Tensor, slots: int) -> Tensor:
-    """What the window holds when row b has read `lengths[b]` inputs; `seen` is the first window, then the inputs."""
+    """The window after `lengths[b]` inputs of row b; `seen` is the initial window, then the inputs."""
     at = lengths[:, None] + torch.arange(slots, device=seen.device)
     return seen.gather(1, at[..., None].expand(-1, -1, seen.shape[2]))
 

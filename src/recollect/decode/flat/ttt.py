@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ... import kernels
-from ...layers import norm, ttt
+from ...layers import norm, ttt, ttt_fused
 from .blocks import PLAIN, Clock, NormLinear, Operations, select_operations
 from .matrix import lay_out
 
@@ -72,6 +72,4 @@ def find_kernel(layer: ttt.Ttt) -> Any:
     weight = layer.out.weight
     if select_operations(weight) is PLAIN or not kernels.can_launch(weight):
         return None
-    from ...kernels.ttt import step
-
-    return step.Step(layer) if step.takes(layer) else None
+    return ttt_fused.Step(layer) if ttt_fused.fits_step(layer) else None

@@ -1,9 +1,8 @@
-"""The kernels of one look at the source by additive scores: score = vector · tanh(query + key).
+"""Kernels of one step of attention by additive scores: score = vector · tanh(query + key).
 
-A program is one row, which goes through its places BLOCK at a time and reads each key and value once. What it sums over
-places it sums for each number in a block apart and puts together at the end, so that its threads seldom wait for each
-other; the next block is asked for before this one is worked on. A row's sums are its own: the same inputs give the same
-bits.
+A program is one row; it reads its source BLOCK places at a time, each key and value once. Sums over places are kept
+separate for each place of a block and combined at the end, so that threads seldom synchronise; the next block is loaded
+while this one is computed. No program adds to another's sums: the same inputs give the same bits.
 
 KEY and VALUE are the widths of a key and of a value, WIDE_KEY and WIDE_VALUE the powers of two that hold them.
 """
@@ -14,18 +13,18 @@ import triton.language as tl
 
 from ..activations import tanh
 
-SPAN = tl.constexpr(256)  # scores that become shares at a time
+SPAN = tl.constexpr(256)  # scores normalised at a time
 
 
-@triton.jit(do_not_specialize=["share_at", "valid_at", "places"])
-def look(
-    query_at, keys_at, values_at, valid_at, vector_at, context_at, share_at, places,
+@triton.jit(do_not_specialize=["alignment_at", "valid_at", "places"])
+def attend(
+    query_at, keys_at, values_at, valid_at, vector_at, context_at, alignment_at, places,
     KEY: tl.constexpr, VALUE: tl.constexpr, WIDE_KEY: tl.constexpr, WIDE_VALUE: tl.constexpr,
-    BLOCK: tl.constexpr, KEEP: tl.constexpr,
+    BLOCK: tl.constexpr, SAVE: tl.constexpr,
 ):  # fmt: skip
-    """The context (B VALUE) and, with KEEP, each place's share in it (B S).
+    """The context (B VALUE) and, with SAVE, the attention weights (B S), by an online softmax.
 
-    Weights are relative to the largest score so far, and so are their sums: a larger one scales down what is there.
+    Weights and their sums are relative to the largest score so far; a larger one scales them down.
     """
     dtype = keys_at.dtype.element_ty
     b = tl.program_id(0).to(tl.int64)
@@ -43,10 +42,10 @@ def look(
         next_value = load_rows(values_at, s + BLOCK, places, in_value, VALUE)
         valid = tl.load(valid_at + b * places + s, mask=s < places, other=0) != 0
         score = tl.where(valid, tl.sum(vector[None, :] * tanh(query[None, :] + key), 1), -float("inf"))
-        if KEEP:
-            tl.store(share_at + b * places + s, score, mask=s < places)
+        if SAVE:
+            tl.store(alignment_at + b * places + s, score, mask=s < places)
         now = tl.maximum(largest, score)
-        base = tl.where(now == -float("inf"), 0, now)  # no valid place so far: -inf less -inf would be no number
+        base = tl.where(now == -float("inf"), 0, now)  # no valid place so far: -inf − -inf would be NaN
         scale, weight = tl.exp(largest - base), tl.exp(score - base)
         weights = weights * scale + weight
         weighted = weighted * scale[:, None] + weight[:, None] * value
@@ -58,34 +57,34 @@ def look(
     total = tl.sum(weights * scale, 0)
     context = tl.sum(weighted * scale[:, None], 0) / total
     tl.store(context_at + b * VALUE + in_value, context, mask=in_value < VALUE)
-    if KEEP:
+    if SAVE:
         tl.debug_barrier()  # until all scores are written
         begin = 0
         while begin < places:
             s = begin + tl.arange(0, SPAN)
-            score = tl.load(share_at + b * places + s, mask=s < places, other=0)
+            score = tl.load(alignment_at + b * places + s, mask=s < places, other=0)
             tl.debug_barrier()  # until all are read, since several threads may hold the same place
-            tl.store(share_at + b * places + s, tl.exp(score - top) / total, mask=s < places)
+            tl.store(alignment_at + b * places + s, tl.exp(score - top) / total, mask=s < places)
             begin += SPAN
 
 
-@triton.jit(do_not_specialize=["share_at", "context_at", "context_row", "places"])
-def look_back(
-    of_context_at, context_at, share_at, query_at, keys_at, values_at, of_query_at, by_keys_at, by_vector_at,
-    context_row, places,
+@triton.jit(do_not_specialize=["alignment_at", "context_at", "context_row", "places"])
+def attend_backward(
+    grad_context_at, context_at, alignment_at, query_at, keys_at, values_at, grad_query_at, grad_keys_at,
+    grad_vector_at, context_row, places,
     KEY: tl.constexpr, VALUE: tl.constexpr, WIDE_KEY: tl.constexpr, WIDE_VALUE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of the query (B KEY); to those of keys (B S KEY) and vector (B KEY) this step's is added.
+    """The gradient of the query (B KEY); those of keys (B S KEY) and vector (B KEY) are added to.
 
-    Those of query and keys are but for the factor `vector`. Rows of `context` lie `context_row` numbers apart.
+    Those of query and keys lack the factor `vector`. Rows of `context` lie `context_row` numbers apart.
     """
     dtype = keys_at.dtype.element_ty
     b = tl.program_id(0).to(tl.int64)
     place, in_key, in_value = tl.arange(0, BLOCK), tl.arange(0, WIDE_KEY), tl.arange(0, WIDE_VALUE)
     query = tl.load(query_at + b * KEY + in_key, mask=in_key < KEY, other=0)
-    of_context = tl.load(of_context_at + b * VALUE + in_value, mask=in_value < VALUE, other=0)
+    grad_context = tl.load(grad_context_at + b * VALUE + in_value, mask=in_value < VALUE, other=0)
     context = tl.load(context_at + b * context_row + in_value, mask=in_value < VALUE, other=0)
-    of_query, of_vector = tl.zeros([BLOCK, WIDE_KEY], dtype), tl.zeros([BLOCK, WIDE_KEY], dtype)
+    grad_query, grad_vector = tl.zeros([BLOCK, WIDE_KEY], dtype), tl.zeros([BLOCK, WIDE_KEY], dtype)
     key = load_rows(keys_at, place, places, in_key, KEY)
     value = load_rows(values_at, place, places, in_value, VALUE)
     begin = 0
@@ -93,37 +92,37 @@ def look_back(
         s = begin + place
         next_key = load_rows(keys_at, s + BLOCK, places, in_key, KEY)
         next_value = load_rows(values_at, s + BLOCK, places, in_value, VALUE)
-        by_key = load_rows(by_keys_at, s, places, in_key, KEY)
-        share = tl.load(share_at + b * places + s, mask=s < places, other=0)
-        of_score = share * tl.sum((value - context[None, :]) * of_context[None, :], 1)
+        grad_key = load_rows(grad_keys_at, s, places, in_key, KEY)
+        alignment = tl.load(alignment_at + b * places + s, mask=s < places, other=0)
+        grad_score = alignment * tl.sum((value - context[None, :]) * grad_context[None, :], 1)
         mixed = tanh(query[None, :] + key)
-        of_sum = of_score[:, None] * (1 - mixed * mixed)
-        of_query += of_sum
-        of_vector += of_score[:, None] * mixed
-        store_rows(by_keys_at, by_key + of_sum, s, places, in_key, KEY)
+        grad_sum = grad_score[:, None] * (1 - mixed * mixed)
+        grad_query += grad_sum
+        grad_vector += grad_score[:, None] * mixed
+        store_rows(grad_keys_at, grad_key + grad_sum, s, places, in_key, KEY)
         key, value = next_key, next_value
         begin += BLOCK
     own = b * KEY + in_key
-    tl.store(of_query_at + own, tl.sum(of_query, 0), mask=in_key < KEY)
-    before = tl.load(by_vector_at + own, mask=in_key < KEY, other=0)
-    tl.store(by_vector_at + own, before + tl.sum(of_vector, 0), mask=in_key < KEY)
+    tl.store(grad_query_at + own, tl.sum(grad_query, 0), mask=in_key < KEY)
+    before = tl.load(grad_vector_at + own, mask=in_key < KEY, other=0)
+    tl.store(grad_vector_at + own, before + tl.sum(grad_vector, 0), mask=in_key < KEY)
 
 
 @triton.jit
 def load_rows(at, place, places, column, COLUMNS: tl.constexpr):
-    """Of this program's row the given places, each COLUMNS wide; 0 beyond the last."""
-    cells, there = find(place, places, column, COLUMNS)
+    """The given places of this program's row, each COLUMNS wide; 0 beyond the last."""
+    cells, there = locate(place, places, column, COLUMNS)
     return tl.load(at + cells, mask=there, other=0)
 
 
 @triton.jit
 def store_rows(at, numbers, place, places, column, COLUMNS: tl.constexpr):
-    cells, there = find(place, places, column, COLUMNS)
+    cells, there = locate(place, places, column, COLUMNS)
     tl.store(at + cells, numbers, mask=there)
 
 
 @triton.jit
-def find(place, places, column, COLUMNS: tl.constexpr):
+def locate(place, places, column, COLUMNS: tl.constexpr):
     first = tl.program_id(0).to(tl.int64) * places * COLUMNS
     there = (place < places)[:, None] & (column < COLUMNS)[None, :]
     return first + place[:, None] * COLUMNS + column[None, :], there

@@ -1,15 +1,15 @@
-"""The kernel for one step of self-attention: rotate q and k, keep k and v, attend over all that is kept.
+"""The kernel of one step of self-attention: rotate q and k, append k and v to the cache, attend over the cache.
 
 A program is one row, one head and one span of slots; with one row and twelve heads a program for each head alone would
 leave most of the GPU idle. Spans beyond a row's clock end at once. The new key and value are taken from `qkv`, not from
 their slot, which the first head of a group may not have written yet.
 
-Where a row needs more than one span, each leaves its weighted sum of values, its largest score and its sum of weights
-behind and counts itself; whoever counts last puts all of them together, always in the order of the spans, so the same
-inputs give the same bits, and sets the count back to 0. A second kernel could do that too, but short rows, which need
+Where a row needs more than one span, each stores its weighted sum of values, its largest score and its sum of weights
+and counts itself; the last to count combines all of them, always in the order of the spans, so the same inputs give the
+same bits, and resets the count to 0. A second kernel could do that too, but short rows, which need
 but one span, would wait for it as well.
 
-OVERLAP is that of step_linear.py: the clock, and the slots before it, are read before the wait.
+OVERLAP as in linear.py: the clock, and the slots before it, are read before the wait.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false, reportOperatorIssue=false
 # pyright: reportPossiblyUnboundVariable=false
@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-GATHERED = tl.constexpr(16)  # spans put together at a time
+GATHERED = tl.constexpr(16)  # spans combined at a time
 
 
 @triton.jit
@@ -66,13 +66,15 @@ def attend(
     weight = tl.zeros([], tl.float32)
     total = tl.zeros([WIDTH], tl.float32)
     if SPAN == BLOCK:
-        largest, weight, total = look(q, k, v, new_k, new_v, begin + place, clock, slots, largest, weight, total)
+        largest, weight, total = add_slots(q, k, v, new_k, new_v, begin + place, clock, slots, largest, weight, total)
     else:
         start = begin
         while start < tl.minimum(begin + SPAN, clock + 1):
             k = load_slots(keys_at + first, start + place, end, column, GROUPS, SIZE, WIDTH)
             v = load_slots(values_at + first, start + place, end, column, GROUPS, SIZE, WIDTH)
-            largest, weight, total = look(q, k, v, new_k, new_v, start + place, clock, slots, largest, weight, total)
+            largest, weight, total = add_slots(
+                q, k, v, new_k, new_v, start + place, clock, slots, largest, weight, total
+            )
             start += BLOCK
 
     y_to = y_at + program * SIZE + column
@@ -92,7 +94,7 @@ def attend(
 
 @triton.jit
 def gather(sums_at, largest_at, weight_at, program, spans, needed, column, WIDTH: tl.constexpr):
-    """What all spans found, put together; read past the first cache, which knows nothing of other programs' stores."""
+    """The output from the partial results of all spans, read past the first cache, which may be stale."""
     largest = tl.full([], float("-inf"), tl.float32)
     weight = tl.zeros([], tl.float32)
     total = tl.zeros([WIDTH], tl.float32)
@@ -116,8 +118,8 @@ def gather(sums_at, largest_at, weight_at, program, spans, needed, column, WIDTH
 
 
 @triton.jit
-def look(q, k, v, new_k, new_v, slot, clock, slots, largest, weight, total):
-    """The softmax so far, with the keys and values of some more slots."""
+def add_slots(q, k, v, new_k, new_v, slot, clock, slots, largest, weight, total):
+    """The online softmax after the keys and values of some more slots."""
     new = (slot == clock)[:, None]
     k = tl.where(new, new_k[None, :], k).to(tl.float32)
     v = tl.where(new, new_v[None, :], v).to(tl.float32)
@@ -136,7 +138,7 @@ def load_slots(at, slot, end, column, GROUPS: tl.constexpr, SIZE: tl.constexpr, 
 
 @triton.jit
 def load_turned(at, cos_at, sin_at, position, column, SIZE: tl.constexpr, ROTARY: tl.constexpr):
-    """A head's query or key, each pair of neighbours turned by the angle of its position."""
+    """A head's query or key with rotary positions: each pair of neighbours rotated by the angle of its position."""
     inside = column < SIZE
     x = tl.load(at + column, mask=inside, other=0).to(tl.float32)
     if ROTARY:

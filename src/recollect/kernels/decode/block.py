@@ -8,7 +8,7 @@
 
 At this size a step is bound by the launches and by reading the weights, so little is gained inside a kernel and much
 between two: on a GPU that can (Hopper on), each starts while the one before it still runs, and has its weights under
-way when that has ended (`overlap`; step_linear.py says what that asks of the order). Sums are float32.
+way when that has ended (`overlap`; linear.py says what that requires of the order). Sums are float32.
 
 How a kernel is launched is looked up by shape; the last, named arguments are there to try other ways. Nothing is
 tuned while running, so a step can be captured after one call with the same tensors, which compiles the kernels and
@@ -32,7 +32,7 @@ Kind = Literal["layer", "rms", "none"]
 Form = Literal["sum", "dot"]
 
 SUMMED = 4  # up to so many rows a product is multiplied and summed, beyond it tensor cores do it
-MOST = 64  # beyond so many rows of x a product is left to a library
+MOST = 64  # beyond so many rows of x a product is left to torch
 MANY = 8192  # so is, for more than SUMMED rows of x, one with more rows of W than this,
 WIDE = 1024  # and for more than 32, one of normed rows wider than this, which would not fit into registers
 LINE = 512  # bytes that a warp loads at once, 16 a thread
@@ -40,7 +40,7 @@ FEW, BUSY = 66, 264  # programs: for every second multiprocessor of an H200 one,
 
 
 class Launch(TypedDict, total=False):
-    """Another way to launch a product than the one that is looked up."""
+    """Launch parameters of a product that replace those looked up by shape."""
 
     form: Form
     rows: int  # of W, to a program
@@ -77,7 +77,7 @@ def norm_linear(
 ) -> Tensor:
     """act((norm(x)·gain + shift)·Wᵀ + bias): x: B D, weight: N D → B N, in the dtype of x.
 
-    What has many rows, and of more than a few a head as wide as a vocabulary, is not made here, but by torch.
+    Products of many rows, and with a vocabulary's weights of more than a few, are computed by torch.
     """
     wide = len(x) > 32 and x.shape[1] > WIDE and kind != "none"
     if "form" not in launch and (wide or is_large(x, weight)):
@@ -192,7 +192,7 @@ def _linear(
     form = given.get("form", "sum" if batch <= SUMMED else "dot")
     item = weight.element_size()
     launch: Any = (for_sum(count, size, item) if form == "sum" else for_dot(batch, count, size, item)) | given
-    # In the place of a tensor that is not there any will do: it is never read.
+    # An absent tensor is replaced by any other: it is never read.
     tensors = [x if t is None else t for t in (x, gain, shift, weight, bias, residual, y)]
     constants: dict[str, Any] = {
         "SIZE": size,
@@ -233,7 +233,7 @@ def _large(
     activation: Activation,
     kind: Kind,
 ) -> Tensor:
-    """A product so large that norming once and a library's product cost less than norming in every program."""
+    """A product so large that one norm and torch's product cost less than a norm in every program."""
     gain, shift, bias = (None if t is None else t.to(x.dtype) for t in (gain, shift, bias))
     if kind == "layer":
         x = layer_norm(x, x.shape[1:], gain, shift, eps)
@@ -245,7 +245,7 @@ def _large(
 
 
 def for_sum(count: int, size: int, item: int) -> dict[str, int]:
-    """A row of W to one warp, or from 1,024 columns on to as many as load it in four goes."""
+    """Launch parameters of `by_sum`: a row of W to a warp, from 1,024 columns on to as many as load it in four goes."""
     line = LINE // item
     goes = max(1, -(-size // line))
     sharing = max(1, power(goes) // 4)
@@ -288,9 +288,9 @@ def for_many(count: int, size: int) -> dict[str, int]:
 
 
 def _counted(keys: Tensor, programs: int) -> Tensor:
-    """Zeros, to which the kernel returns them; those of a cache are its own, since two caches may be in use at once.
+    """Counters at zero, to which the kernel resets them; each cache has its own, since two may be in use at once.
 
-    Made while a graph is being captured they would hold nothing until it runs: then each step zeroes its own.
+    Created while a graph is captured they hold nothing until it runs: then each step zeroes its own.
     """
     key = keys.device, keys.data_ptr(), programs
     if key in _counters:
@@ -317,7 +317,7 @@ def _expect(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
 
 @cache
 def complete() -> bool:
-    """Whether there is a Triton that knows all that the kernels use."""
+    """Whether Triton is installed and has all features that the kernels use."""
     if not installed():
         return False
     try:
@@ -333,5 +333,5 @@ def capability(device: torch.device) -> tuple[int, int]:
 
 
 def power(size: int) -> int:
-    """The power of 2 that is not below it."""
+    """The smallest power of 2 that is not below `size`."""
     return 1 << (size - 1).bit_length()

@@ -1,15 +1,15 @@
 """Kernels for the products of one step: y = act(norm(x) Wᵀ + b) + residual for a few rows of x.
 
-Such a product is nothing but reading W once, so what counts is how early its loads begin and how many fly at a time.
+Such a product is bound by reading W once, so what counts is how early its loads begin and how many are in flight.
 
     by_sum   a few rows of x: each warp has a row of W, or with wide blocks a share of it, multiplies and sums
     by_dot   more rows of x: the warps share the columns, each gives a product of its own to tensor cores, and those
              are summed; one warp that went through all columns would wait for each product before the next
 
-Every program norms the rows of x for itself, which is less than handing them over. Everything in a program is loaded
+Every program norms the rows of x itself, which costs less than passing them on. Everything in a program is loaded
 at once, so W lies in registers, unlooped.
 
-With OVERLAP a program starts while the kernel before it still runs, asks for its part of W, and only then waits for
+With OVERLAP a program starts while the kernel before it still runs, loads its part of W, and only then waits for
 that kernel to have ended. It lets the next kernel start after its own wait, not before: so what a kernel reads before
 its wait may come from any kernel but the one just before it, and W must not be the work of that one.
 """

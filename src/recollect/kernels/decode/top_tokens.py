@@ -1,13 +1,13 @@
-"""The likeliest tokens of a decoding step, out of logits, in two kernels: `find` in each tile, then put together.
+"""The most probable tokens of a decoding step, from logits, in two kernels: top candidates of each tile, then of all.
 
-A way to go on is one number of 64 bits, its log p above and its place below, made so that the larger of two is the
-likelier, and of equals the one that stands first. `find` reads the logits once: of each tile of a row it keeps the
-largest, Σ exp(logit − largest), and the best ways in their order. What a row's logits sum up to is known only when all
-tiles are read; the order within a row does not depend on it. Of tokens whose log p is rounded to the same number, the
-one with the higher logit may come first.
+A candidate is one 64-bit integer, log p in the high bits and place in the low ones, packed so that the larger of two is
+the more probable, and of equals the one that comes first. `find_in_tiles` reads the logits once: of each tile of a row
+it stores the largest, Σ exp(logit − largest), and the best candidates in order. The normaliser of a row is known only
+when all tiles are read; the order within a row does not depend on it. Of tokens whose log p rounds to the same number,
+the one with the higher logit may come first.
 
-The second kernel has a program for each sentence, which knows the rest: `write` keeps the one likeliest token,
-`move_on` makes a whole step of beam search. `find` counts the step, so that all programs of the second read the same.
+The second kernel has a program for each sentence: `write_best` stores the most probable token, `advance_beam` is a
+whole step of beam search. `find_in_tiles` counts the step, so that all programs of the second read the same.
 """
 # pyright: reportMissingImports=false, reportCallIssue=false, reportIndexIssue=false, reportArgumentType=false
 # pyright: reportOperatorIssue=false, reportOptionalMemberAccess=false, reportAttributeAccessIssue=false
@@ -20,15 +20,15 @@ import triton.language as tl
 from torch import Tensor
 
 GROUP = tl.constexpr(32)  # tokens that are read again when the best of them is taken
-ABSENT = tl.constexpr(-(2**63))  # less than any way
+ABSENT = tl.constexpr(-(2**63))  # less than any candidate
 LAST = tl.constexpr(2**31 - 1)
 NEVER = tl.constexpr(-float("inf"))
 MANY = 1 << 16  # tokens: above, tiles are larger, so that they stay few
 
 
 @triton.jit
-def way_of(value, place):
-    """A way: `value` in bits that are ordered as numbers are, then `place` with all its bits turned."""
+def pack(value, place):
+    """A candidate: `value` in bits that are ordered as numbers are, then `place` with all its bits inverted."""
     value = tl.where(value == value, value, NEVER)
     value = tl.where(value == 0, 0.0, value)  # -0 is no less
     bits = value.to(tl.int32, bitcast=True)
@@ -36,31 +36,31 @@ def way_of(value, place):
 
 
 @triton.jit
-def value_of(way):
-    bits = (way >> 32).to(tl.int32)
+def unpack_value(candidate):
+    bits = (candidate >> 32).to(tl.int32)
     return (bits ^ ((bits >> 31) & LAST)).to(tl.float32, bitcast=True)
 
 
 @triton.jit
-def place_of(way):
-    return ((way & LAST) ^ LAST).to(tl.int32)
+def unpack_place(candidate):
+    return ((candidate & LAST) ^ LAST).to(tl.int32)
 
 
 @triton.jit
-def ways_on(x, token, size, dead, forbidden_at, forbidden):
-    """What may be written, by logits; all tokens are alike where the prefix is `dead`."""
+def candidates_of(x, token, size, dead, forbidden_at, forbidden):
+    """The candidates of allowed tokens, by logit; all alike where the prefix is `dead`."""
     x = tl.where(dead, NEVER, x)
     for nth in range(forbidden):
         x = tl.where(token == tl.load(forbidden_at + nth), NEVER, x)
-    return tl.where(token < size, way_of(x, token), ABSENT)
+    return tl.where(token < size, pack(x, token), ABSENT)
 
 
 @triton.jit(do_not_specialize=["before_at", "forbidden_at", "forbidden"])
-def find(
-    logits_at, before_at, forbidden_at, step_at, tops_at, sums_at, ways_at, size, row_size, forbidden,
+def find_in_tiles(
+    logits_at, before_at, forbidden_at, step_at, tops_at, sums_at, candidates_at, size, row_size, forbidden,
     COUNT: tl.constexpr, GROUPS: tl.constexpr, BEFORE: tl.constexpr,
 ):  # fmt: skip
-    """The COUNT best ways of each tile, best first, and what its logits sum up to; the step is counted."""
+    """The COUNT best candidates of each tile, best first, and its Σ exp(logit − largest); the step is counted."""
     row, tile, tiles = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     if (row == 0) & (tile == 0):
         tl.store(step_at, tl.load(step_at) + 1)
@@ -76,21 +76,23 @@ def find(
     dead = False
     if BEFORE:
         dead = tl.load(before_at + row) == NEVER
-    heads = tl.max(ways_on(x, token, size, dead, forbidden_at, forbidden), 1)  # the best of each group that is left
+    heads = tl.max(
+        candidates_of(x, token, size, dead, forbidden_at, forbidden), 1
+    )  # the best of each group that is left
     for nth in range(COUNT):
         best = tl.max(heads, 0)
-        tl.store(ways_at + here * COUNT + nth, best)
+        tl.store(candidates_at + here * COUNT + nth, best)
         if COUNT > 1:
-            near = place_of(best) // GROUP * GROUP + within
+            near = unpack_place(best) // GROUP * GROUP + within
             again = tl.load(logits_at + near, mask=near < size, other=NEVER).to(tl.float32)
-            ways = ways_on(again, near, size, dead, forbidden_at, forbidden)
-            after = tl.max(tl.where(ways < best, ways, ABSENT), 0)
+            candidates = candidates_of(again, near, size, dead, forbidden_at, forbidden)
+            after = tl.max(tl.where(candidates < best, candidates, ABSENT), 0)
             heads = tl.where(heads == best, after, heads)
 
 
 @triton.jit
 def log_sums(tops, sums):
-    """log Σ exp of each row's logits, from its tiles. No number where one of them was none, or +inf."""
+    """log Σ exp of each row's logits, from its tiles; NaN where a logit was NaN or +inf."""
     top = tl.max(tops, 1)
     base = tl.where(top == NEVER, 0, top)
     total = tl.sum(sums * tl.exp(tops - base[:, None]), 1)
@@ -99,48 +101,51 @@ def log_sums(tops, sums):
 
 @triton.jit
 def is_none(log_sum):
-    """Whether log p are no numbers: the sum is none, or there is nothing in it."""
+    """Whether a row has no valid log p: its normaliser is NaN, or all its logits are -inf."""
     return (log_sum != log_sum) | (log_sum == NEVER)
 
 
 @triton.jit(do_not_specialize=["tiles", "size", "room"])
-def write(
-    tops_at, sums_at, ways_at, step_at, token_at, tokens_at, logprobs_at, tiles, size, room, TILES: tl.constexpr
+def write_best(
+    tops_at, sums_at, candidates_at, step_at, token_at, tokens_at, logprobs_at, tiles, size, room, TILES: tl.constexpr
 ):  # fmt: skip
-    """The likeliest token of a row, and its log p, at this step of the row's room."""
+    """The most probable token of a row, and its log p, stored at this step of the row."""
     row, step = tl.program_id(0).to(tl.int64), tl.load(step_at) - 1
     tile = tl.arange(0, TILES)[None, :]
     here, there = row * tiles + tile, tile < tiles
     tops = tl.load(tops_at + here, mask=there, other=NEVER)
     sums = tl.load(sums_at + here, mask=there, other=0)
-    ways = tl.load(ways_at + here, mask=there, other=ABSENT)
+    candidates = tl.load(candidates_at + here, mask=there, other=ABSENT)
     log_sum = log_sums(tops, sums)  # of one row
-    ways = tl.where(ways == ABSENT, ABSENT, way_of(value_of(ways) - log_sum[:, None], place_of(ways)))
-    best = tl.max(ways, 1)
-    token = tl.minimum(place_of(best), size - 1).to(tl.int64)
+    candidates = tl.where(
+        candidates == ABSENT, ABSENT, pack(unpack_value(candidates) - log_sum[:, None], unpack_place(candidates))
+    )
+    best = tl.max(candidates, 1)
+    token = tl.minimum(unpack_place(best), size - 1).to(tl.int64)
     one = tl.arange(0, 1)
     tl.store(token_at + row + one, token)
     tl.store(tokens_at + row * room + step + one, token)
-    tl.store(logprobs_at + row * room + step + one, tl.where(is_none(log_sum), float("nan"), value_of(best)))
+    tl.store(logprobs_at + row * room + step + one, tl.where(is_none(log_sum), float("nan"), unpack_value(best)))
 
 
 @triton.jit
-def carried(way, before, log_sum, slot, size):
-    """A way of one prefix as a way of its sentence, where it stands at slot · size + token."""
-    value = before[:, None] + (value_of(way) - log_sum[:, None])
-    return tl.where(way == ABSENT, ABSENT, way_of(value, slot[:, None] * size + place_of(way)))
+def carried(candidate, before, log_sum, slot, size):
+    """A candidate of one prefix as a candidate of its sentence, at place slot · size + token."""
+    value = before[:, None] + (unpack_value(candidate) - log_sum[:, None])
+    return tl.where(candidate == ABSENT, ABSENT, pack(value, slot[:, None] * size + unpack_place(candidate)))
 
 
 @triton.jit(do_not_specialize=["tiles", "size", "end"])
-def move_on(
-    tops_at, sums_at, ways_at, step_at, token_at, logprob_at, parents_at, tokens_at, logprobs_at,
+def advance_beam(
+    tops_at, sums_at, candidates_at, step_at, token_at, logprob_at, parents_at, tokens_at, logprobs_at,
     node_at, ended_at, score_at, norms_at, limit_at, outlook_at, over_at, broken_at, rows_at, tiles, size, end,
     BEAM: tl.constexpr, NBEST: tl.constexpr, COUNT: tl.constexpr,
     WIDE_BEAM: tl.constexpr, WIDE_NBEST: tl.constexpr, WIDE_COUNT: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """A sentence's COUNT best ways: BEAM of those that do not end go on, those among the first BEAM that end are texts.
+    """One step of beam search for a sentence: of its COUNT best candidates, BEAM that do not end continue, and those
+    among the first BEAM that end are finished texts.
 
-    The ways of a tile are in order already: of each tile of each prefix the first that is not taken stands in `heads`.
+    The candidates of a tile are sorted: `heads` holds the first of each tile of each prefix that is not taken.
     WIDE_… are the powers of two that hold BEAM, NBEST and COUNT, and TILES that holds `tiles`.
     """
     sentence, step = tl.program_id(0).to(tl.int64), tl.load(step_at) - 1
@@ -151,7 +156,7 @@ def move_on(
     sums = tl.load(sums_at + here, mask=there, other=0)
     log_sum = log_sums(tops, sums)
     before = tl.load(logprob_at + sentence * BEAM + slot, mask=real, other=NEVER)
-    heads = carried(tl.load(ways_at + here * COUNT, mask=there, other=ABSENT), before, log_sum, slot, size)
+    heads = carried(tl.load(candidates_at + here * COUNT, mask=there, other=ABSENT), before, log_sum, slot, size)
     taken = tl.zeros([WIDE_BEAM, TILES], tl.int32)
     nth = tl.arange(0, WIDE_COUNT)
     chosen = tl.full([WIDE_COUNT], ABSENT, tl.int64)
@@ -160,10 +165,10 @@ def move_on(
         chosen = tl.where(nth == turn, best, chosen)
         hit = heads == best
         taken += hit.to(tl.int32)
-        after = tl.load(ways_at + here * COUNT + taken, mask=hit & there & (taken < COUNT), other=ABSENT)
+        after = tl.load(candidates_at + here * COUNT + taken, mask=hit & there & (taken < COUNT), other=ABSENT)
         heads = tl.where(hit, carried(after, before, log_sum, slot, size), heads)
 
-    logprob, place = value_of(chosen), tl.minimum(place_of(chosen), BEAM * size - 1)
+    logprob, place = unpack_value(chosen), tl.minimum(unpack_place(chosen), BEAM * size - 1)
     parent = place // size
     token = place - parent * size
     over, limit = tl.load(over_at + sentence) != 0, tl.load(limit_at + sentence)
@@ -179,7 +184,7 @@ def move_on(
     old_rank = text + tl.sum(better.to(tl.int32), 1)
     sooner = (score[:, None] > score[None, :]) | ((score[:, None] == score[None, :]) & (nth[:, None] < nth[None, :]))
     rank = tl.sum((held[:, None] & (better == 0)).to(tl.int32), 0) + tl.sum(sooner.to(tl.int32), 0)
-    tl.debug_barrier()  # until all old ones are read, since others are stored there
+    tl.debug_barrier()  # until all old ones are read, since new ones are stored there
     new, enters = sentence * NBEST + rank, rank < NBEST
     tl.store(node_at + new, step * BEAM + parent, mask=enters)
     tl.store(ended_at + new, logprob, mask=enters)
@@ -193,7 +198,7 @@ def move_on(
         tl.max(tl.where(rank == NBEST - 1, score, NEVER), 0),
     )
 
-    # prefixes: each has but one end, so that BEAM of 2 · BEAM ways do not end
+    # prefixes: each has but one end, so that BEAM of 2 · BEAM candidates do not end
     goes = (token != end) & (nth < COUNT)
     position = tl.cumsum(goes.to(tl.int32), 0) - 1
     goes = goes & (position < BEAM)
@@ -214,42 +219,44 @@ def move_on(
     tl.store(over_at + sentence, over | settled | (limit <= step + 1))
 
 
-class Found(NamedTuple):
-    """What `find` leaves of the tiles of each row."""
+class TileResults(NamedTuple):
+    """Results of `find_in_tiles` for the tiles of each row."""
 
     tops: Tensor  # rows tiles, the largest logit
     sums: Tensor  # rows tiles, Σ exp(logit − largest)
-    ways: Tensor  # rows tiles count, best first
+    candidates: Tensor  # rows tiles count, best first
 
 
-def find_ways(logits: Tensor, forbidden: Tensor, at: Tensor, count: int, before: Tensor | None = None) -> Found:
-    """The `count` best ways in each tile of the logits (rows V), after prefixes of these log p (rows); `at` counts."""
+def find_candidates(
+    logits: Tensor, forbidden: Tensor, at: Tensor, count: int, before: Tensor | None = None
+) -> TileResults:
+    """The `count` best candidates in each tile of the logits (rows V), for prefixes of log p `before` (rows)."""
     rows, size = logits.shape
     groups, warps = (32, 1) if size <= MANY else (128, 4)
     tiles = triton.cdiv(size, groups * GROUP.value)
     tops, sums = (logits.new_empty(rows, tiles, dtype=torch.float32) for _ in range(2))
-    ways = logits.new_empty(rows, tiles, count, dtype=torch.int64)
-    # In the place of a tensor that is not there any will do: it is never read.
+    candidates = logits.new_empty(rows, tiles, count, dtype=torch.int64)
+    # An absent tensor is replaced by any other: it is never read.
     with torch.cuda.device_of(logits):
-        find[(rows, tiles)](
-            *(logits, tops if before is None else before, forbidden, at, tops, sums, ways),
+        find_in_tiles[(rows, tiles)](
+            *(logits, tops if before is None else before, forbidden, at, tops, sums, candidates),
             *(size, logits.stride(0), len(forbidden)),
             COUNT=count,
             GROUPS=groups,
             BEFORE=before is not None,
             num_warps=warps,
         )
-    return Found(tops, sums, ways)
+    return TileResults(tops, sums, candidates)
 
 
 def write_likeliest(
     logits: Tensor, forbidden: Tensor, *, token: Tensor, tokens: Tensor, logprobs: Tensor, at: Tensor
 ) -> None:
-    """The likeliest token of each row (B V), to `token` (B) and, with its log p, at `at` of the others (B T)."""
-    found = find_ways(logits, forbidden, at, 1)
+    """Store the most probable token of each row (B V) in `token` (B), and with its log p at step `at` of the rest."""
+    found = find_candidates(logits, forbidden, at, 1)
     tiles = found.tops.shape[1]
     with torch.cuda.device_of(logits):
-        write[(len(logits),)](
+        write_best[(len(logits),)](
             *(*found, at, token, tokens, logprobs, tiles, logits.shape[1], tokens.shape[1]),
             TILES=triton.next_power_of_2(tiles),
             num_warps=1,
@@ -261,13 +268,13 @@ def search_on(
     finished: tuple[Tensor, ...], norms: Tensor, limit: Tensor, outlook: Tensor, over: Tensor, broken: Tensor,
     at: Tensor,
 ) -> Tensor:  # fmt: skip
-    """A step of a search from logits (N·K V), in places: which row each prefix goes on from (N·K).
+    """One step of beam search from logits (N·K V), in place; returns the row that each prefix continues (N·K).
 
     `prefixes` are tokens and log p (N K), `kept` parents, tokens and log p of all steps (T N K), `finished` nodes,
     log p and scores (N nbest).
     """
     (count, beam), nbest = prefixes[1].shape, finished[0].shape[1]
-    found = find_ways(logits, forbidden, at, 2 * beam, prefixes[1])
+    found = find_candidates(logits, forbidden, at, 2 * beam, prefixes[1])
     tiles = found.tops.shape[1]
     wide = {
         "WIDE_BEAM": triton.next_power_of_2(beam),
@@ -277,7 +284,7 @@ def search_on(
     }
     rows = torch.empty(count * beam, dtype=torch.int64, device=logits.device)
     with torch.cuda.device_of(logits):
-        move_on[(count,)](
+        advance_beam[(count,)](
             *(*found, at, *prefixes, *kept, *finished, norms, limit, outlook, over, broken, rows),
             *(tiles, logits.shape[1], end),
             BEAM=beam,

@@ -1,6 +1,6 @@
-"""The gates of one step of rnn, gru and lstm, forth and back, once their sums are known: B G from x, B G from h.
+"""Gate activations of one step of rnn, gru and lstm, forward and backward, given W x + b and U h + d (B G each).
 
-On a GPU gru and lstm are torch's own kernels for it, one each way.
+On a GPU those of gru and lstm are torch's own fused cell kernels.
 """
 
 from abc import ABC, abstractmethod
@@ -12,66 +12,68 @@ aten = torch.ops.aten
 
 
 def is_fused(tensor: Tensor) -> bool:
-    """Whether torch has a kernel for the gates where this tensor is."""
+    """Whether torch has a fused cell kernel for the device of this tensor."""
     return tensor.is_cuda
 
 
 class Gates(ABC):
+    """The part of a recurrent cell after its matrix products."""
+
     kind: str
 
     @abstractmethod
-    def forth(
+    def forward(
         self, from_x: Tensor, from_h: Tensor, h: Tensor, c: Tensor | None
     ) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
-        """h, c, and what the way back needs; neither sum is kept."""
+        """The next h and c, and the tensors that `backward` needs; from_x and from_h are not among them."""
 
     @abstractmethod
-    def back(
-        self, kept: tuple[Tensor, ...], of_h: Tensor, of_c: Tensor | None
+    def backward(
+        self, saved: tuple[Tensor, ...], grad_h: Tensor, grad_c: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """The gradients of both sums (one tensor where they are equal), of h beside its sum, and of c."""
+        """The gradients of from_x and from_h (one tensor where equal), of the old h beside U h, and of the old c."""
 
 
 class RnnGates(Gates):
     kind = "rnn"
 
-    def forth(self, from_x, from_h, h, c):
+    def forward(self, from_x, from_h, h, c):
         h = (from_x + from_h).tanh_()
         return h, None, (h,)
 
-    def back(self, kept, of_h, of_c):
-        of_sum = aten.tanh_backward(of_h, *kept)
-        return of_sum, of_sum, None, None
+    def backward(self, saved, grad_h, grad_c):
+        grad_sum = aten.tanh_backward(grad_h, *saved)
+        return grad_sum, grad_sum, None, None
 
 
 class GruGates(Gates):
     kind = "gru"
 
-    def forth(self, from_x, from_h, h, c):
+    def forward(self, from_x, from_h, h, c):
         if is_fused(h):
-            new, kept = aten._thnn_fused_gru_cell(from_x, from_h, h)
-            return new, None, (kept,)
+            new, saved = aten._thnn_fused_gru_cell(from_x, from_h, h)
+            return new, None, (saved,)
         both = 2 * h.shape[1]
-        candidate_of_h = from_h[:, both:]
-        opened = (from_x[:, :both] + from_h[:, :both]).sigmoid_()
-        reset, keep = opened.chunk(2, dim=-1)
-        candidate = torch.addcmul(from_x[:, both:], reset, candidate_of_h).tanh_()
-        return torch.lerp(candidate, h, keep), None, (opened, candidate, candidate_of_h, h)
+        candidate_from_h = from_h[:, both:]
+        gates = (from_x[:, :both] + from_h[:, :both]).sigmoid_()
+        reset, update = gates.chunk(2, dim=-1)
+        candidate = torch.addcmul(from_x[:, both:], reset, candidate_from_h).tanh_()
+        return torch.lerp(candidate, h, update), None, (gates, candidate, candidate_from_h, h)
 
-    def back(self, kept, of_h, of_c):
-        if is_fused(of_h):
-            of_x, of_hidden, direct, *_ = aten._thnn_fused_gru_cell_backward(of_h, *kept, False)
-            return of_x, of_hidden, direct, None
-        opened, candidate, candidate_of_h, h = kept
-        reset, keep = opened.chunk(2, dim=-1)
-        direct = of_h * keep
-        of_candidate = aten.tanh_backward(of_h - direct, candidate)
-        of_opened = aten.sigmoid_backward(
-            torch.cat([of_candidate * candidate_of_h, of_h * (h - candidate)], dim=-1), opened
+    def backward(self, saved, grad_h, grad_c):
+        if is_fused(grad_h):
+            grad_from_x, grad_from_h, direct, *_ = aten._thnn_fused_gru_cell_backward(grad_h, *saved, False)
+            return grad_from_x, grad_from_h, direct, None
+        gates, candidate, candidate_from_h, h = saved
+        reset, update = gates.chunk(2, dim=-1)
+        direct = grad_h * update
+        grad_candidate = aten.tanh_backward(grad_h - direct, candidate)
+        grad_gates = aten.sigmoid_backward(
+            torch.cat([grad_candidate * candidate_from_h, grad_h * (h - candidate)], dim=-1), gates
         )
         return (
-            torch.cat([of_opened, of_candidate], dim=-1),
-            torch.cat([of_opened, of_candidate * reset], dim=-1),
+            torch.cat([grad_gates, grad_candidate], dim=-1),
+            torch.cat([grad_gates, grad_candidate * reset], dim=-1),
             direct,
             None,
         )
@@ -80,37 +82,37 @@ class GruGates(Gates):
 class LstmGates(Gates):
     kind = "lstm"
 
-    def forth(self, from_x, from_h, h, c):
+    def forward(self, from_x, from_h, h, c):
         assert c is not None
         if is_fused(h):
-            new, after, kept = aten._thnn_fused_lstm_cell(from_x, from_h, c)
-            return new, after, (c, after, kept)
+            new_h, new_c, saved = aten._thnn_fused_lstm_cell(from_x, from_h, c)
+            return new_h, new_c, (c, new_c, saved)
         width = h.shape[1]
         sums = from_x + from_h
-        enter, forget = sums[:, : 2 * width].sigmoid().chunk(2, dim=-1)
-        candidate, leave = sums[:, 2 * width : 3 * width].tanh(), sums[:, 3 * width :].sigmoid()
-        after = torch.addcmul(forget * c, enter, candidate)
-        shown = after.tanh()
-        return leave * shown, after, (enter, forget, candidate, leave, c, shown)
+        i, f = sums[:, : 2 * width].sigmoid().chunk(2, dim=-1)
+        g, o = sums[:, 2 * width : 3 * width].tanh(), sums[:, 3 * width :].sigmoid()
+        new_c = torch.addcmul(f * c, i, g)
+        tanh_c = new_c.tanh()
+        return o * tanh_c, new_c, (i, f, g, o, c, tanh_c)
 
-    def back(self, kept, of_h, of_c):
-        if is_fused(of_h):
-            c, after, workspace = kept
-            of_sum, of_c, _ = aten._thnn_fused_lstm_cell_backward_impl(of_h, of_c, c, after, workspace, False)
-            return of_sum, of_sum, None, of_c
-        enter, forget, candidate, leave, c, shown = kept
-        through = aten.tanh_backward(of_h * leave, shown)
-        of_c = through if of_c is None else of_c + through
-        of_sum = torch.cat(
+    def backward(self, saved, grad_h, grad_c):
+        if is_fused(grad_h):
+            c, new_c, workspace = saved
+            grad_sum, grad_c, _ = aten._thnn_fused_lstm_cell_backward_impl(grad_h, grad_c, c, new_c, workspace, False)
+            return grad_sum, grad_sum, None, grad_c
+        i, f, g, o, c, tanh_c = saved
+        through_h = aten.tanh_backward(grad_h * o, tanh_c)
+        grad_c = through_h if grad_c is None else grad_c + through_h
+        grad_sum = torch.cat(
             [
-                aten.sigmoid_backward(of_c * candidate, enter),
-                aten.sigmoid_backward(of_c * c, forget),
-                aten.tanh_backward(of_c * enter, candidate),
-                aten.sigmoid_backward(of_h * shown, leave),
+                aten.sigmoid_backward(grad_c * g, i),
+                aten.sigmoid_backward(grad_c * c, f),
+                aten.tanh_backward(grad_c * i, g),
+                aten.sigmoid_backward(grad_h * tanh_c, o),
             ],
             dim=-1,
         )
-        return of_sum, of_sum, None, of_c * forget
+        return grad_sum, grad_sum, None, grad_c * f
 
 
 GATES: dict[str, Gates] = {"rnn": RnnGates(), "gru": GruGates(), "lstm": LstmGates()}

@@ -1,8 +1,8 @@
-"""What the gates of all steps get from x, in one product each way: x Wᵀ + b.
+"""The input projection of recurrent layers for all steps in one product, x Wᵀ + b, in cuDNN's precision.
 
-cuDNN makes this product of float32 in TF32 unless that is forbidden for recurrent layers; torch's own products are made
-so only where that is allowed, and on an H200 take five times as long otherwise. Here it is as cuDNN has it. Torch has
-one setting for all threads, which is changed for the time of a product: those of other threads are coarse meanwhile.
+cuDNN computes this float32 product in TF32 unless that is disabled for recurrent layers; torch's own products use TF32
+only where that is enabled, and take five times as long on an H200 otherwise. Torch has one such setting for all
+threads. It is changed for the duration of a product: float32 products of other threads may use TF32 meanwhile.
 """
 
 from collections.abc import Iterator
@@ -18,24 +18,24 @@ from ... import kernels
 
 
 def project(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
-    """x: T B D, W: G D, b: G → T B G."""
-    return Coarse.apply(x, W, b) if is_coarse(x) else linear(x, W, b)
+    """x Wᵀ + b for x: T B D, W: G D, b: G → T B G."""
+    return Tf32Linear.apply(x, W, b) if uses_tf32(x) else linear(x, W, b)
 
 
-def is_coarse(x: Tensor) -> bool:
-    """Whether cuDNN would multiply such numbers in TF32."""
+def uses_tf32(x: Tensor) -> bool:
+    """Whether cuDNN would compute products of such a tensor in TF32."""
     cudnn: Any = torch.backends.cudnn
     allowed = cudnn.enabled and cudnn.rnn.fp32_precision == "tf32"
-    return allowed and x.is_cuda and x.dtype == torch.float32 and kernels.unwatched()
+    return allowed and x.is_cuda and x.dtype == torch.float32 and kernels.is_plain_eager()
 
 
-class Setting:
-    """Torch's precision of float32 products, kept by the first of several threads and put back by the last."""
+class Precision:
+    """Torch's precision of float32 products, set by the first thread that needs TF32 and restored by the last."""
 
     def __init__(self) -> None:
         self.lock, self.users, self.before = Lock(), 0, ""
 
-    def take(self) -> None:
+    def set_tf32(self) -> None:
         with self.lock:
             if not self.users:
                 self.before = torch.backends.cuda.matmul.fp32_precision
@@ -43,44 +43,44 @@ class Setting:
                     torch.backends.cuda.matmul.fp32_precision = "tf32"
             self.users += 1
 
-    def leave(self) -> None:
+    def restore(self) -> None:
         with self.lock:
             self.users -= 1
             if not self.users and self.before != "tf32":
                 torch.backends.cuda.matmul.fp32_precision = self.before
 
 
-_setting = Setting()
+_precision = Precision()
 
 
 @contextmanager
-def coarsely(wanted: bool) -> Iterator[None]:
-    """Products of float32 in TF32, if `wanted`."""
+def use_tf32(wanted: bool) -> Iterator[None]:
+    """Compute float32 products in TF32, if `wanted`."""
     if not wanted:
         yield
         return
-    _setting.take()
+    _precision.set_tf32()
     try:
         yield
     finally:
-        _setting.leave()
+        _precision.restore()
 
 
-class Coarse(torch.autograd.Function):
-    """The way back multiplies as the way forth, whatever torch is told between them; a second one is torch's own."""
+class Tf32Linear(torch.autograd.Function):
+    """x Wᵀ + b in TF32, backward too, whatever torch's setting is by then; a second derivative is torch's own."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, W: Any, b: Any):
         ctx.save_for_backward(x, W)
-        with coarsely(True):
+        with use_tf32(True):
             return linear(x, W, b)
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor):
-        (slope,), (x, W) = outer, ctx.saved_tensors
-        of_x, of_W, of_b = ctx.needs_input_grad
-        flat = slope.flatten(0, -2)
-        with torch.autocast(x.device.type, enabled=False), coarsely(True):
-            by_x = slope @ W if of_x else None
-            by_W = flat.t() @ x.flatten(0, -2) if of_W else None
-        return by_x, by_W, flat.sum(0) if of_b else None
+        (grad_y,), (x, W) = outer, ctx.saved_tensors
+        needs_x, needs_W, needs_b = ctx.needs_input_grad
+        flat = grad_y.flatten(0, -2)
+        with torch.autocast(x.device.type, enabled=False), use_tf32(True):
+            grad_x = grad_y @ W if needs_x else None
+            grad_W = flat.t() @ x.flatten(0, -2) if needs_W else None
+        return grad_x, grad_W, flat.sum(0) if needs_b else None

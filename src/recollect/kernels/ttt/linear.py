@@ -1,4 +1,4 @@
-"""TTT-linear over a whole chunk in a few kernels; the mathematics is that of `Ttt.mini_batch`.
+"""TTT-linear over a whole chunk in a few kernels, which compute what `Ttt.mini_batch` defines.
 
     learn            W at each boundary, and z = k W + bias; one mini-batch after the other
     read             y of every mini-batch from its W and z; all at once
@@ -6,9 +6,9 @@
     learn_backward   the gradient of W at each boundary; one mini-batch after the other, from the last
     see_backward     from there to the gradients of k, v and the rate; all at once
 
-What must wait is one program for each row and head, which holds W, or its gradient, on the chip; what need not is a
-program for each mini-batch. A row goes from its own place on and has no spare mini-batches. Since all of them but the
-last are full, a gathered gradient comes in only before the first and goes out only after the last.
+Kernels that run in sequence have one program for each row and head, which holds W, or its gradient, on the chip; those
+that run in parallel one for each mini-batch. A row starts at its own place in a mini-batch. Since all mini-batches but
+the last are full, a gathered gradient enters only before the first and leaves only after the last.
 
 docs/decisions/011-ttt-kernel.md derives the backward pass.
 """
@@ -25,7 +25,7 @@ from torch.nn.functional import pad
 from .linear_backward import learn_backward, read_backward, see_backward
 from .linear_forward import learn, read
 
-WARPS = {16: 4, 32: 4, 64: 8, 128: 8}  # by the width of a tile, which a head fills or not
+WARPS = {16: 4, 32: 4, 64: 8, 128: 8}  # by the width of a tile
 NARROW = {
     torch.bfloat16: tl.bfloat16,
     torch.float16: tl.float16,
@@ -44,15 +44,15 @@ class Inner(NamedTuple):
 
 
 class Settings(NamedTuple):
-    width: int  # of a head, without what fills up a tile
+    width: int  # of a head, without padding
     places: int  # b
     norm: bool
     biased: bool
     narrow: torch.dtype  # of the products
 
     def constants(self, size: int, *, waiting: bool = False) -> dict[str, Any]:
-        """What a kernel is compiled for, also one whose mini-batches are `waiting` for one another."""
-        rows = max(16, triton.next_power_of_2(self.places))  # of a tile, as tensor cores want
+        """The compile-time constants of a kernel; `waiting`: one locate_program mini-batches run in sequence."""
+        rows = max(16, triton.next_power_of_2(self.places))  # of a tile, at least what tensor cores need
         return {
             "SIZE": size,
             "WIDTH": self.width,
@@ -67,7 +67,7 @@ class Settings(NamedTuple):
         }
 
     def warps(self, size: int, rows: int, waiting: bool) -> int:
-        """Those of WARPS, but for heads of 64 and b ≤ 16 fewer: warps that sum up wait for one another (measured)."""
+        """Those of WARPS, but for heads of 64 and b ≤ 16 fewer, since sums over warps synchronise (measured)."""
         if (size, rows) != (64, 16):
             return WARPS[size]
         return 4 if waiting or self.narrow.itemsize > 2 else 2
@@ -99,7 +99,7 @@ def run(
     scale = [fill(part, missing) for part in norm] if norm is not None else (factors, factors)  # these are never read
     steps = (fill(part, missing) for part in (q, k, v))
     y, *after = Sequence.apply(*steps, rate, offset, factors, *model, *scale, settings)
-    if missing:  # what a tile had beyond it is let go
+    if missing:  # drop the padding
         y, sizes = y[..., :width], (width, 1) * 2
         kept = (part[..., :rows, :width] for part, rows in zip(after, sizes, strict=True))
         after = [part.clone(memory_format=torch.contiguous_format) for part in kept]
@@ -107,11 +107,13 @@ def run(
 
 
 def fill(x: Tensor, missing: int, square: bool = False) -> Tensor:
-    """x with zeros for the columns, and where it is square the rows, that a tile has beyond it."""
+    """x padded with zeros to whole tiles: its columns and, where it is square, its rows."""
     return pad(x, (0, missing, 0, missing if square else 0)) if missing else x
 
 
 class Sequence(torch.autograd.Function):
+    """The kernels of a chunk, forward and backward."""
+
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
         *tensors, settings = arguments
@@ -171,5 +173,5 @@ class Sequence(torch.autograd.Function):
 
 
 def by_step(x: Tensor) -> Tensor:
-    """B H T d → B T H d, which is how projections lie in memory, so that nothing is copied."""
+    """B H T d → B T H d, the layout of projections, so that nothing is copied."""
     return x.transpose(1, 2).contiguous()

@@ -1,10 +1,20 @@
-"""The backward kernels of TTT-linear. A name that starts with d is the gradient with respect to what follows."""
+"""The backward kernels of TTT-linear. A name dX is the gradient of the loss with respect to X."""
 # pyright: reportMissingImports=false, reportArgumentType=false, reportOperatorIssue=false
 
 import triton
 import triton.language as tl
 
-from .linear_forward import attend, find, inner_slope, inward, load_norm, load_pair, normalise, product, whose
+from .linear_forward import (
+    attend,
+    inner_slope,
+    inward,
+    load_norm,
+    load_pair,
+    locate_program,
+    locate_steps,
+    normalise,
+    product,
+)
 
 
 @triton.jit
@@ -15,9 +25,9 @@ def read_backward(
     SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    """All of dq and of dread, the gradient of what the norm of `read` took; the parts that reading has in the rest."""
+    """dq and dread (of the input of the norm in `read`) in full, and the contributions of `read` to the rest."""
     wide = kept_bias_at.dtype.element_ty
-    program, head, first, matrix, vector, square = whose(steps, heads, SIZE)
+    program, head, first, matrix, vector, square = locate_program(steps, heads, SIZE)
     i, offset = tl.program_id(1), tl.load(offset_at + program // heads).to(tl.int32)
     if i * PLACES >= offset + steps:
         return
@@ -26,7 +36,7 @@ def read_backward(
     factors = tl.load(factors_at + place, mask=place < PLACES, other=0).to(wide)[:, None]
     weight = tl.load(kept_at + matrix * count + i * SIZE * SIZE + square)
     bias = tl.load(kept_bias_at + vector * count + i * SIZE + column)
-    _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+    _, _, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
     q = tl.load(q_at + first * SIZE + cells, mask=there, other=0).to(wide)
     z = tl.load(z_at + first * SIZE + cells, mask=there, other=0)
     k, v, rate = load_pair(i, k_at, v_at, rate_at, first, offset, steps, heads, place, column, SIZE, PLACES, wide)
@@ -67,9 +77,9 @@ def learn_backward(
     SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    """All of dh and of the model's gradient; `dkept` is that of what each mini-batch's total went into."""
+    """dh and the gradient of the model in full; `dkept` is that of what each mini-batch's total was added to."""
     wide = kept_bias_at.dtype.element_ty
-    program, head, first, matrix, vector, square = whose(steps, heads, SIZE)
+    program, head, first, matrix, vector, square = locate_program(steps, heads, SIZE)
     place, column = tl.arange(0, ROWS), tl.arange(0, SIZE)
     gamma, beta = load_norm(gamma_at, beta_at, head, column, SIZE, NORM, wide)
     last = tl.load(factors_at + PLACES - 1).to(wide)
@@ -100,7 +110,7 @@ def learn_backward(
         if i == 0:
             tl.store(dfirst_at + matrix + square, dtotal)
         dh += share * (product(k, dtotal, NARROW) + dtotal_bias[None, :] * BIASED)
-        _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+        _, _, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
         tl.store(dh_at + first * SIZE + cells, dh, mask=there)
         g, normal, deviation, error = inner_slope(k, v, z, gamma, beta, SIZE, WIDTH, NORM)
         dz = inner_slope_backward(rate * dh, g, normal, deviation, error, gamma, SIZE, WIDTH, NORM)[0]
@@ -118,8 +128,8 @@ def load_read(
     i, q_at, z_at, dread_at, dh_at, first, offset, steps, heads, place, column,
     SIZE: tl.constexpr, PLACES: tl.constexpr, wide: tl.constexpr,
 ):  # fmt: skip
-    """What reading left of the i-th mini-batch; zeros where it has no step."""
-    _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+    """q, z, dread and dh of the i-th mini-batch, as `read_backward` left them; zeros where it has no step."""
+    _, _, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
     here = first * SIZE + cells
     q = tl.load(q_at + here, mask=there, other=0).to(wide)
     z = tl.load(z_at + here, mask=there, other=0)
@@ -134,9 +144,9 @@ def see_backward(
     SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    """All of dv and drate; to dk and the rest is added what learning has in them."""
+    """dv and drate in full; the contributions of `learn` are added to dk and the rest."""
     wide = kept_bias_at.dtype.element_ty
-    program, head, first, matrix, vector, square = whose(steps, heads, SIZE)
+    program, head, first, matrix, vector, square = locate_program(steps, heads, SIZE)
     i, offset = tl.program_id(1), tl.load(offset_at + program // heads).to(tl.int32)
     if i * PLACES >= offset + steps:
         return
@@ -145,7 +155,7 @@ def see_backward(
     weight = tl.load(kept_at + matrix * count + i * SIZE * SIZE + square)
     dtotal = tl.load(dkept_at + matrix * count + i * SIZE * SIZE + square)
     dtotal_bias = tl.load(dkept_bias_at + vector * count + i * SIZE + column)
-    t, filled, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+    t, filled, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
     k, v, rate = load_pair(i, k_at, v_at, rate_at, first, offset, steps, heads, place, column, SIZE, PLACES, wide)
     z = tl.load(z_at + first * SIZE + cells, mask=there, other=0)
     dh = tl.load(dh_at + first * SIZE + cells, mask=there, other=0)

@@ -1,10 +1,10 @@
-"""The forward kernels of TTT-linear, and what they share with the backward ones.
+"""The forward kernels of TTT-linear, and functions shared with the backward ones.
 
-Names are those of ttt.py: g = ∂ℓ/∂z, h = η·g, A = q·kᵀ (+ 1 for the bias) up to the diagonal. `…_at` is where a tensor
-begins, `…_out` belongs to the state after the chunk. Steps lie as B T H d, all else as B H …; a program is a row and a
-head, `first` the place of its first step, `matrix` and `vector` those of its d·d and d numbers in a tensor of such. Of
-d = SIZE columns those from WIDTH on are zeros that fill up a tile; only a norm has to know. What a mini-batch reads is
-asked for one mini-batch ahead where they wait for one another.
+Symbols as in layers/ttt.py: g = ∂ℓ/∂z, h = η·g, A = q·kᵀ (+ 1 for the bias) up to the diagonal. `…_at` points to a
+tensor, `…_out` to a part of the state after the chunk. Steps are laid out as B T H d, all else as B H …; a program is
+one row and head, `first` the offset of its first step, `matrix` and `vector` those of its d·d and d elements. Of d =
+SIZE columns those from WIDTH on are zeros that pad a tile; only a norm depends on that. Where mini-batches run in
+sequence, the inputs of the next are loaded while one is computed.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false, reportOperatorIssue=false
 
@@ -20,7 +20,7 @@ def learn(
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
     wide = kept_bias_at.dtype.element_ty
-    program, head, first, matrix, vector, square = whose(steps, heads, SIZE)
+    program, head, first, matrix, vector, square = locate_program(steps, heads, SIZE)
     place, column = tl.arange(0, ROWS), tl.arange(0, SIZE)
     gamma, beta = load_norm(gamma_at, beta_at, head, column, SIZE, NORM, wide)
     last = tl.load(factors_at + PLACES - 1).to(wide)
@@ -32,7 +32,7 @@ def learn(
         k_next, v_next, rate_next = load_pair(
             i + 1, k_at, v_at, rate_at, first, offset, steps, heads, place, column, SIZE, PLACES, wide
         )
-        _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+        _, _, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
         tl.store(kept_at + matrix * count + i * SIZE * SIZE + square, weight)
         tl.store(kept_bias_at + vector * count + i * SIZE + column, bias)
         z = product(k, weight, NARROW) + bias[None, :]
@@ -60,7 +60,7 @@ def read(
     NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
     wide = kept_bias_at.dtype.element_ty
-    program, head, first, matrix, vector, square = whose(steps, heads, SIZE)
+    program, head, first, matrix, vector, square = locate_program(steps, heads, SIZE)
     i, offset = tl.program_id(1), tl.load(offset_at + program // heads).to(tl.int32)
     if i * PLACES >= offset + steps:
         return
@@ -69,7 +69,7 @@ def read(
     factors = tl.load(factors_at + place, mask=place < PLACES, other=0).to(wide)[:, None]
     weight = tl.load(kept_at + matrix * count + i * SIZE * SIZE + square)
     bias = tl.load(kept_bias_at + vector * count + i * SIZE + column)
-    _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+    _, _, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
     q = tl.load(q_at + first * SIZE + cells, mask=there, other=0).to(wide)
     z = tl.load(z_at + first * SIZE + cells, mask=there, other=0)
     k, v, rate = load_pair(i, k_at, v_at, rate_at, first, offset, steps, heads, place, column, SIZE, PLACES, wide)
@@ -85,8 +85,8 @@ def read(
 
 
 @triton.jit
-def whose(steps, heads, SIZE: tl.constexpr):
-    """Whose turn it is: the program, its head, where its first step, matrix and vector lie, and how a matrix lies."""
+def locate_program(steps, heads, SIZE: tl.constexpr):
+    """This program's number and head, the offsets of its first step, matrix and vector, and of a matrix's elements."""
     program = tl.program_id(0).to(tl.int64)  # tensors of many matrices are long
     row, head = program // heads, program % heads
     square = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
@@ -94,8 +94,8 @@ def whose(steps, heads, SIZE: tl.constexpr):
 
 
 @triton.jit
-def find(i, offset, steps, heads, place, column, SIZE: tl.constexpr, PLACES: tl.constexpr):
-    """The steps of the i-th mini-batch, which of its places they fill, and both for each number of theirs."""
+def locate_steps(i, offset, steps, heads, place, column, SIZE: tl.constexpr, PLACES: tl.constexpr):
+    """The steps of the i-th mini-batch and a mask of its places that have one, then both by element."""
     t = i * PLACES + place - offset
     filled = (place < PLACES) & (t >= 0) & (t < steps)
     return t, filled, t[:, None] * (heads * SIZE) + column[None, :], filled[:, None]
@@ -106,8 +106,8 @@ def load_pair(
     i, k_at, v_at, rate_at, first, offset, steps, heads, place, column,
     SIZE: tl.constexpr, PLACES: tl.constexpr, wide: tl.constexpr,
 ):  # fmt: skip
-    """What the i-th mini-batch learns: k, v and the rate; zeros where it has no step."""
-    t, filled, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+    """k, v and the rate of the i-th mini-batch; zeros where it has no step."""
+    t, filled, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
     k = tl.load(k_at + first * SIZE + cells, mask=there, other=0).to(wide)
     v = tl.load(v_at + first * SIZE + cells, mask=there, other=0).to(wide)
     return k, v, tl.load(rate_at + first + t * heads, mask=filled, other=0).to(wide)[:, None]
@@ -124,25 +124,25 @@ def load_norm(gamma_at, beta_at, head, column, SIZE: tl.constexpr, NORM: tl.cons
 
 @triton.jit
 def product(a, b, NARROW: tl.constexpr):
-    """In float32 three products of tensor cores, which together are as exact as one of float32."""
+    """a·b on tensor cores; in float32 as three TF32 products, which together are as exact as one of float32."""
     return tl.dot(a.to(NARROW), b.to(NARROW), input_precision="tf32x3")
 
 
 @triton.jit
 def attend(q, k, place, BIASED: tl.constexpr, NARROW: tl.constexpr):
-    """A: from each step to itself and those before it."""
+    """A = q·kᵀ (+ 1 for the bias), masked to each step and those before it."""
     return tl.where(place[:, None] >= place[None, :], product(q, tl.trans(k), NARROW) + BIASED, 0)
 
 
 @triton.jit
 def within(x, SIZE: tl.constexpr, WIDTH: tl.constexpr):
-    """x with zeros in the columns that only fill up a tile."""
+    """x with zeros in the columns that pad a tile."""
     return x if WIDTH == SIZE else tl.where(tl.arange(0, SIZE)[None, :] < WIDTH, x, 0)
 
 
 @triton.jit
 def normalise(z, SIZE: tl.constexpr, WIDTH: tl.constexpr):
-    """The rows of z with mean 0 and variance 1, and by what they were multiplied."""
+    """The rows of z normalised to mean 0 and variance 1, and one over their deviation."""
     centred = within(z - tl.sum(z, 1)[:, None] / WIDTH, SIZE, WIDTH)
     deviation = tl.rsqrt(tl.sum(centred * centred, 1)[:, None] / WIDTH + 1e-5)
     return centred * deviation, deviation
@@ -150,14 +150,14 @@ def normalise(z, SIZE: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def inward(slope, normal, SIZE: tl.constexpr, WIDTH: tl.constexpr):
-    """`slope` without what a normalised row cannot follow: its mean, and its part along the row."""
+    """`slope` projected onto what a normalised row can follow: without its mean and its part along the row."""
     along = normal * (tl.sum(slope * normal, 1)[:, None] / WIDTH)
     return within(slope - tl.sum(slope, 1)[:, None] / WIDTH - along, SIZE, WIDTH)
 
 
 @triton.jit
 def inner_slope(k, v, z, gamma, beta, SIZE: tl.constexpr, WIDTH: tl.constexpr, NORM: tl.constexpr):
-    """g, and for its own gradient the normalised z, its deviation and the error f(k) − v."""
+    """g, and for its backward pass the normalised z, one over its deviation and the error f(k) − v."""
     if NORM:
         normal, deviation = normalise(z, SIZE, WIDTH)
         error = k + normal * gamma + beta - v

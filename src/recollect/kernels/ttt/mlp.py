@@ -1,13 +1,13 @@
-"""TTT-mlp over a whole chunk in a few kernels; the mathematics is that of `Ttt.mini_batch`.
+"""TTT-mlp over a whole chunk in a few kernels, which compute what `Ttt.mini_batch` defines.
 
     learn            the inner model at each boundary; one mini-batch after the other
-    read             y of every mini-batch from its model, and what the last gathered if it was cut short; all at once
+    read             y of every mini-batch from its model, and the gradient gathered by an incomplete one; all at once
     read_backward    from the gradient of y to those of q and of what was read from; all at once
     learn_backward   the gradient of the model at each boundary, and so those of k, v and the rate; one mini-batch after
                      the other, from the last
 
-It is ttt_linear.py with one more layer. Kept for the way back are the inputs and the model at each boundary; all else
-is made again. docs/decisions/017-ttt-mlp-kernel.md derives the backward pass.
+It is linear.py with one more layer. Saved for the backward pass are the inputs and the model at each boundary; all else
+is recomputed. docs/decisions/017-ttt-mlp-kernel.md derives the backward pass.
 """
 # pyright: reportMissingImports=false, reportCallIssue=false, reportIndexIssue=false
 
@@ -22,8 +22,8 @@ from .linear import NARROW, by_step
 from .mlp_backward import learn_backward, read_backward
 from .mlp_forward import learn, read
 
-# How much of the hidden layer is worked on at a time, in kernels where mini-batches wait for one another and in those
-# where they do not: with more there are fewer barriers, with less more registers.
+# Columns of the hidden layer in a tile, in kernels where mini-batches run in sequence and in those where they run in
+# parallel: wider tiles need fewer barriers, narrower ones fewer registers.
 WAITING, APART = 128, 64
 
 
@@ -37,16 +37,16 @@ class Inner(NamedTuple):
 
 
 class Settings(NamedTuple):
-    width: int  # of a head, without what fills up a tile
+    width: int  # of a head, without padding
     places: int  # b
     norm: bool
     biased: bool
     narrow: torch.dtype  # of the products
 
     def constants(self, size: int, hidden: int, tile: int, ahead: bool = False) -> dict[str, Any]:
-        """What a kernel is compiled for; tiles have at least 16 rows, as tensor cores want.
+        """The compile-time constants of a kernel; tiles have at least 16 rows, as tensor cores need.
 
-        `ahead`: a mini-batch is asked for while the last is worked on, where shared memory has room for both.
+        `ahead`: a mini-batch is loaded while the last is computed, where shared memory has room for both.
         """
         rows = room(self.places)
         return {
@@ -91,24 +91,26 @@ def run(
     inner = (fill(part, *shape) for part, shape in zip((*model, *gathered), shapes * 2, strict=True))
     steps = (fill(part, 1, width) for part in (q, k, v))
     y, *after = Sequence.apply(*steps, rate, offset, factors, *inner, *scale, settings)
-    if room(width) > width or room(hidden) > hidden:  # what a tile had beyond it is let go
+    if room(width) > width or room(hidden) > hidden:  # drop the padding
         y, kept = y[..., :width], (part[..., :i, :o] for part, (i, o) in zip(after, shapes * 2, strict=True))
         after = [part.clone(memory_format=torch.contiguous_format) for part in kept]
     return y, Inner(*after[:4]), Inner(*after[4:])
 
 
 def room(width: int) -> int:
-    """How wide a tile is that has this much in it."""
+    """The width of the tile that holds so many columns."""
     return max(16, triton.next_power_of_2(width))
 
 
 def fill(x: Tensor, rows: int, columns: int) -> Tensor:
-    """x with zeros for what a tile has beyond its columns, and where it has more than one, its rows."""
+    """x padded with zeros to whole tiles: its columns and, where it has more than one, its rows."""
     missing = room(columns) - columns, room(rows) - rows if rows > 1 else 0
     return pad(x, (0, missing[0], 0, missing[1])) if any(missing) else x
 
 
 class Sequence(torch.autograd.Function):
+    """The kernels of a chunk, forward and backward."""
+
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
         *tensors, settings = arguments
@@ -151,9 +153,9 @@ class Sequence(torch.autograd.Function):
         dq, dk, dv, drate = (torch.empty_like(t) for t in (q, k, v, rate))
         dread, dh, dk_read = (torch.empty_like(q, dtype=wide) for _ in range(3))
         dlift, dmet = (q.new_empty(*q.shape[:3], hidden, dtype=wide) for _ in range(2))
-        looked, dlow = (q.new_empty(*q.shape[:3], hidden, dtype=narrow) for _ in range(2))  # only ever multiplied
+        hidden_of_q, dlow = (q.new_empty(*q.shape[:3], hidden, dtype=narrow) for _ in range(2))  # only ever multiplied
         dlow_sum = torch.empty_like(kept[2])
-        left = looked, dlow, dlow_sum, dread, dlift, dh, dmet, dk_read
+        left = hidden_of_q, dlow, dlow_sum, dread, dlift, dh, dmet, dk_read
         dgathered = [torch.empty_like(t) for t in gathered]
         dmodel = [t.new_empty(2, *t.shape) for t in gathered]  # before the first mini-batch, and after it
         # Parts of sums over mini-batches and rows: added up in one order, however the programs run.

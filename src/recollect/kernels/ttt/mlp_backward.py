@@ -1,4 +1,4 @@
-"""The backward kernels of TTT-mlp. A name that starts with d is the gradient with respect to what follows."""
+"""The backward kernels of TTT-mlp. A name dX is the gradient of the loss with respect to X."""
 # pyright: reportMissingImports=false, reportArgumentType=false, reportOperatorIssue=false
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false
 
@@ -6,8 +6,8 @@ import triton
 import triton.language as tl
 
 from .linear_backward import inner_slope_backward
-from .linear_forward import attend, find, inner_slope, inward, load_norm, load_pair, normalise, product
-from .mlp_forward import add_product, gelu, load_tiles, store_tiles, whose
+from .linear_forward import attend, inner_slope, inward, load_norm, load_pair, locate_steps, normalise, product
+from .mlp_forward import add_product, gelu, load_tiles, locate_program, store_tiles
 
 
 @triton.jit
@@ -15,19 +15,19 @@ def read_backward(
     k_at, v_at, rate_at, offset_at, factors_at, gathered_up, gathered_down, gathered_up_bias, gathered_down_bias,
     gamma_at, beta_at, up_kept, down_kept, up_bias_kept, down_bias_kept, q_at, dy_at,
     dgathered_up_out, dgathered_down_out, dgathered_up_bias_out, dgathered_down_bias_out,
-    looked_at, dlow_at, dlow_sum_at, dread_at, dlift_at, dh_at, dmet_at, dk_read_at, dq_at,
+    hidden_at, dlow_at, dlow_sum_at, dread_at, dlift_at, dh_at, dmet_at, dk_read_at, dq_at,
     dgathered_up, dgathered_down, dgathered_up_bias, dgathered_down_bias, dfactors_at, dgamma_at, dbeta_at,
     steps, heads, count,
     SIZE: tl.constexpr, HIDDEN: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr,
     ROWS: tl.constexpr, NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    """All of dq, and of the gradients of what was read from: dlow of the sums up, dread of those down.
+    """dq, and the gradients of the pre-activations that q produced, dlow of the layer up and dread of the layer down.
 
-    Of the rest what reading has in it, and what a mini-batch cut short has in the gathered gradient after it.
+    Of the rest the contributions of `read`, and those of an incomplete mini-batch to the gathered gradient after it.
     """
     wide = up_bias_kept.dtype.element_ty
     TILES: tl.constexpr = HIDDEN // TILE
-    program, head, first, matrix, rise, fall, hidden = whose(steps, heads, SIZE, HIDDEN, TILE)
+    program, head, first, matrix, rise, fall, hidden = locate_program(steps, heads, SIZE, HIDDEN, TILE)
     i, offset = tl.program_id(1), tl.load(offset_at + program // heads).to(tl.int32)
     if i * PLACES >= offset + steps:
         return
@@ -40,9 +40,9 @@ def read_backward(
     up_here, bias_here = up_kept + here * SIZE * HIDDEN + rise, up_bias_kept + here * HIDDEN + hidden
     down_here = down_kept + here * SIZE * HIDDEN + fall
     down_bias = tl.load(down_bias_kept + here * SIZE + column)
-    _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+    _, _, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
     far = place.to(tl.int64)  # a long chunk has more hidden numbers than 32 bits count
-    _, _, inner, _ = find(i, offset, steps, heads, far, hidden, HIDDEN, PLACES)
+    _, _, inner, _ = locate_steps(i, offset, steps, heads, far, hidden, HIDDEN, PLACES)
     cells, inner = first * SIZE + cells, first * HIDDEN + inner
     q = tl.load(q_at + cells, mask=there, other=0).to(wide)
     k, v, rate = load_pair(i, k_at, v_at, rate_at, first, offset, steps, heads, place, column, SIZE, PLACES, wide)
@@ -69,7 +69,7 @@ def read_backward(
             moved_j += tl.load(gathered_up_bias + vector + j * TILE)[None, :]
         low_up = product(q, tl.load(up_here + j * TILE), NARROW) + tl.load(bias_here + j * TILE)[None, :]
         seen_j, climb_j, _ = gelu(low_up - factors * moved_j)
-        tl.store(looked_at + inner + j * TILE, seen_j, mask=there)
+        tl.store(hidden_at + inner + j * TILE, seen_j, mask=there)
         A = add_product(A, seen_j, tl.trans(met[j]), NARROW)
         low = add_product(low, seen_j, down, NARROW)
         if i == 0:
@@ -149,16 +149,16 @@ def read_backward(
 @triton.jit
 def learn_backward(
     k_at, v_at, rate_at, offset_at, factors_at, gamma_at, beta_at, up_kept, down_kept, up_bias_kept, down_bias_kept,
-    q_at, looked_at, dlow_at, dlow_sum_at, dread_at, dlift_at, dh_at, dmet_at, dk_read_at,
+    q_at, hidden_at, dlow_at, dlow_sum_at, dread_at, dlift_at, dh_at, dmet_at, dk_read_at,
     dup_out, ddown_out, dup_bias_out, ddown_bias_out, dk_at, dv_at, drate_at,
     dup_at, ddown_at, dup_bias_at, ddown_bias_at, dlast_at, dgamma_at, dbeta_at, steps, heads, count,
     SIZE: tl.constexpr, HIDDEN: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr,
     ROWS: tl.constexpr, NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    """All of dk, dv, drate and the model's gradient, after the first mini-batch and before it."""
+    """dk, dv, drate and the gradient of the model, after the first mini-batch and before it."""
     wide = dlast_at.dtype.element_ty
     TILES: tl.constexpr = HIDDEN // TILE
-    program, head, first, matrix, rise, fall, hidden = whose(steps, heads, SIZE, HIDDEN, TILE)
+    program, head, first, matrix, rise, fall, hidden = locate_program(steps, heads, SIZE, HIDDEN, TILE)
     place, column = tl.arange(0, ROWS), tl.arange(0, SIZE)
     far = place.to(tl.int64)
     gamma, beta = load_norm(gamma_at, beta_at, head, column, SIZE, NORM, wide)
@@ -178,8 +178,8 @@ def learn_backward(
             # What a mini-batch cut short had in the state after it is in what `read_backward` left.
             full = ((i + 1) * PLACES <= offset + steps).to(wide)
             share = -last * full
-            t, filled, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
-            _, _, inner, _ = find(i, offset, steps, heads, far, hidden, HIDDEN, PLACES)
+            t, filled, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
+            _, _, inner, _ = locate_steps(i, offset, steps, heads, far, hidden, HIDDEN, PLACES)
             cells, inner, here = first * SIZE + cells, first * HIDDEN + inner, program * count + i
             up = load_tiles(up_kept + here * SIZE * HIDDEN + rise, TILE, TILES)
             down = load_tiles(down_kept + here * SIZE * HIDDEN + fall, TILE * SIZE, TILES)
@@ -239,7 +239,7 @@ def learn_backward(
                 dk = add_product(dk, drising, tl.trans(up[j]), NARROW)
                 dlow = tl.load(dlow_at + inner + j * TILE, mask=there, other=0)
                 dup_j = add_product(add_product(dup[j], tl.trans(drising), k, NARROW), tl.trans(dlow), q, NARROW)
-                seen = tl.load(looked_at + inner + j * TILE, mask=there, other=0)
+                seen = tl.load(hidden_at + inner + j * TILE, mask=there, other=0)
                 ddown_j = add_product(ddown[j], tl.trans(met[j]), dz, NARROW)
                 ddown_j = add_product(ddown_j, tl.trans(dcarried[j]), g, NARROW)
                 before_up += (dup_j,)

@@ -1,10 +1,10 @@
-"""The forward kernels of TTT-mlp, and what they share with the backward ones.
+"""The forward kernels of TTT-mlp, and functions shared with the backward ones.
 
-Names are those of ttt.py and of ttt_linear_forward.py. The inner model goes `up` to its hidden layer and `down` from
-it: rising = k·up + bias, met = gelu(rising), z = met·down + bias. g = ∂ℓ/∂z and h = η·g are of the layer down, `lift`
-is η·∂ℓ/∂rising. Steps lie as B T H d or B T H hidden, all else as B H …; `matrix` is the place of a program's d·hidden
-numbers. The hidden layer is worked on in tiles of TILE columns, and what has a part for each of them is a tuple. What
-fills up a width is zeros; gelu leaves them so.
+Symbols as in layers/ttt.py and linear_forward.py. The inner model is `up` to its hidden layer and `down` from it:
+rising = k·up + bias, met = gelu(rising), z = met·down + bias. g = ∂ℓ/∂z and h = η·g belong to the layer down, `lift` is
+η·∂ℓ/∂rising. Steps are laid out as B T H d or B T H hidden, all else as B H …; `matrix` is the offset of a program's
+d·hidden elements. The hidden layer is computed in tiles of TILE columns; a tuple has one entry for each. Padding is
+zeros, which gelu maps to zeros.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false, reportOperatorIssue=false
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false
@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from ..activations import tanh
-from .linear_forward import attend, find, inner_slope, load_norm, load_pair, normalise, product
+from .linear_forward import attend, inner_slope, load_norm, load_pair, locate_steps, normalise, product
 
 
 @triton.jit
@@ -24,10 +24,10 @@ def learn(
     SIZE: tl.constexpr, HIDDEN: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr,
     ROWS: tl.constexpr, NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    """The inner model at each boundary; a mini-batch cut short is left to `read`, since it changes no model."""
+    """The inner model at each boundary; an incomplete mini-batch is left to `read`, since it changes no weights."""
     wide = up_bias_kept.dtype.element_ty
     TILES: tl.constexpr = HIDDEN // TILE
-    program, head, first, matrix, rise, fall, hidden = whose(steps, heads, SIZE, HIDDEN, TILE)
+    program, head, first, matrix, rise, fall, hidden = locate_program(steps, heads, SIZE, HIDDEN, TILE)
     place, column = tl.arange(0, ROWS), tl.arange(0, SIZE)
     gamma, beta = load_norm(gamma_at, beta_at, head, column, SIZE, NORM, wide)
     last = tl.load(factors_at + PLACES - 1).to(wide)
@@ -90,10 +90,10 @@ def read(
     SIZE: tl.constexpr, HIDDEN: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr,
     ROWS: tl.constexpr, NORM: tl.constexpr, BIASED: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    """y, and what a mini-batch cut short has gathered."""
+    """y, and the gradient gathered by an incomplete mini-batch."""
     wide = up_bias_kept.dtype.element_ty
     TILES: tl.constexpr = HIDDEN // TILE
-    program, head, first, matrix, rise, fall, hidden = whose(steps, heads, SIZE, HIDDEN, TILE)
+    program, head, first, matrix, rise, fall, hidden = locate_program(steps, heads, SIZE, HIDDEN, TILE)
     i, offset = tl.program_id(1), tl.load(offset_at + program // heads).to(tl.int32)
     if i * PLACES >= offset + steps:
         return
@@ -105,7 +105,7 @@ def read(
     up_here, bias_here = up_kept + here * SIZE * HIDDEN + rise, up_bias_kept + here * HIDDEN + hidden
     down_here = down_kept + here * SIZE * HIDDEN + fall
     down_bias = tl.load(down_bias_kept + here * SIZE + column)
-    _, _, cells, there = find(i, offset, steps, heads, place, column, SIZE, PLACES)
+    _, _, cells, there = locate_steps(i, offset, steps, heads, place, column, SIZE, PLACES)
     q = tl.load(q_at + first * SIZE + cells, mask=there, other=0).to(wide)
     k, v, rate = load_pair(i, k_at, v_at, rate_at, first, offset, steps, heads, place, column, SIZE, PLACES, wide)
     met, steep, z = (), (), tl.zeros([ROWS, SIZE], wide) + down_bias[None, :]
@@ -157,8 +157,8 @@ def read(
 
 
 @triton.jit
-def whose(steps, heads, SIZE: tl.constexpr, HIDDEN: tl.constexpr, TILE: tl.constexpr):
-    """Whose turn it is: the program, its head, where its first step and matrix lie, and how the first tiles lie."""
+def locate_program(steps, heads, SIZE: tl.constexpr, HIDDEN: tl.constexpr, TILE: tl.constexpr):
+    """This program's number and head, the offsets of its first step and matrix, and of the elements of first tiles."""
     program = tl.program_id(0).to(tl.int64)  # tensors of many matrices are long
     row, head = program // heads, program % heads
     column, hidden = tl.arange(0, SIZE), tl.arange(0, TILE)
@@ -168,7 +168,7 @@ def whose(steps, heads, SIZE: tl.constexpr, HIDDEN: tl.constexpr, TILE: tl.const
 
 @triton.jit
 def load_tiles(at, STEP: tl.constexpr, TILES: tl.constexpr):
-    """What lies at `at`, and on from there in steps of STEP."""
+    """The tiles at `at`, STEP elements apart."""
     parts = ()
     for j in tl.static_range(TILES):
         parts += (tl.load(at + j * STEP),)

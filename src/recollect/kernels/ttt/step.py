@@ -1,74 +1,86 @@
-"""One step of test-time training in one kernel, after what it sees was projected and before what it says is."""
+"""One step of test-time training in one kernel: from the projections q, k, v to the output before its projection."""
 # pyright: reportMissingImports=false, reportCallIssue=false, reportIndexIssue=false
 
-from typing import Any
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ...layers.position import angles
-from ...layers.ttt import Model, State, Ttt
 from ..decode.block import overlapping, power
 from .step_kernels import train_linear, train_mlp
 
 LARGEST = 64 * 256  # numbers of one matrix of the inner model that a program holds
 
 
-def takes(layer: Ttt) -> bool:
-    """Whether the inner model is small enough, and kept in float32."""
-    widths = [power(width) for width in layer.config.widths()]
-    return max(i * o for i, o in layer.pairs(tuple(widths))) <= LARGEST and layer.out.weight.dtype != torch.float64
+class Settings(NamedTuple):
+    widths: tuple[int, ...]  # of the inner model, from input to output
+    heads: int
+    places: int  # b, steps of a mini-batch
+    steps: bool  # whether the inner model steps at the end of a mini-batch
+    rate: float  # η, or its largest value where it is learned
+    learned_rate: bool
+    biased: bool
+
+
+def fits(widths: tuple[int, ...]) -> bool:
+    """Whether a program can hold an inner model of these widths."""
+    return max(i * o for i, o in pairwise(power(width) for width in widths)) <= LARGEST
 
 
 class Step:
-    """The step of one layer; `seen` (B 3·H·d, and H more where rates are learned) holds q, k, v and the rates asked."""
+    """The step of one layer; factors: ρ of each place; norm: γ and β, H 1 d each; rotation: cos and sin, places d/2."""
 
-    def __init__(self, layer: Ttt) -> None:
-        config, device = layer.config, layer.out.weight.device
-        self.layer, self.heads, self.size = layer, config.heads, config.size
-        self.places = config.mini_batch or 1
-        self.factors = layer.factors(device).detach().float()
-        self.norm = [part.detach() for part in (layer.norm_weight, layer.norm_bias)] if config.norm else None
-        angle = angles(torch.arange(self.places, device=device), self.size) if config.rotary else None
-        self.turns = None if angle is None else (angle.cos().float(), angle.sin().float())
+    def __init__(
+        self,
+        settings: Settings,
+        factors: Tensor,
+        norm: tuple[Tensor, Tensor] | None,
+        rotation: tuple[Tensor, Tensor] | None,
+    ) -> None:
+        self.settings, self.factors, self.norm, self.rotation = settings, factors, norm, rotation
 
-    def __call__(self, seen: Tensor, state: State, *, in_place: bool = False) -> tuple[Tensor, State]:
-        """y (B H·d), in the dtype of `seen`, and the state after, where `in_place` but for the clock in the old one."""
-        config, batch = self.layer.config, len(seen)
-        y = seen.new_empty(batch, self.heads * self.size)
-        given = [(*own.weights, *own.biases) for own in state[:2]]
-        model, gathered = ([part.contiguous() for part in own] for own in given)
-        early = all(part.is_contiguous() for own in given for part in own)  # a copy made just now must be waited for
+    def __call__(
+        self, seen: Tensor, model: Sequence[Tensor], gathered: Sequence[Tensor], clock: Tensor, *, in_place: bool
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """y (B H·d) in the dtype of `seen`, the inner model and the gathered gradient after the step.
+
+        `seen` (B 3·H·d, and H more where rates are learned) holds q, k, v and the logits of the rates; model and
+        gradient are the matrices of the inner layers, then their biases, overwritten where `in_place`.
+        """
+        settings, batch, size = self.settings, len(seen), self.settings.widths[0]
+        y = seen.new_empty(batch, settings.heads * size)
+        early = all(part.is_contiguous() for part in (*model, *gathered))  # a copy made just now must be waited for
+        model, gathered = ([part.contiguous() for part in own] for own in (model, gathered))
         after, left = (own if in_place else [torch.empty_like(part) for part in own] for own in (model, gathered))
-        inner = len(state.model.weights)
+        inner = len(settings.widths) - 1
         layers = [own[i::inner] for i in range(inner) for own in (model, gathered, after, left)]
         gamma, beta = self.norm or (self.factors, self.factors)  # without a norm, never read
-        cos, sin = self.turns or (self.factors, self.factors)
+        cos, sin = self.rotation or (self.factors, self.factors)
         constants: dict[str, Any] = {
-            "HEADS": self.heads,
-            "SIZE": self.size,
-            "WIDTH": power(self.size),
-            "PLACES": self.places,
-            "STEPS": config.mini_batch is not None,
-            "NORM": config.norm,
-            "BIASED": self.layer.biased,
-            "ASKED": config.learn_rate,
-            "ROTARY": self.size // 2 if config.rotary else 0,
+            "HEADS": settings.heads,
+            "SIZE": size,
+            "WIDTH": power(size),
+            "PLACES": settings.places,
+            "STEPS": settings.steps,
+            "NORM": self.norm is not None,
+            "BIASED": int(settings.biased),
+            "LEARNED_RATE": settings.learned_rate,
+            "ROTARY": size // 2 if self.rotation else 0,
             **overlapping(seen.device, early),
         }
         if inner > 1:
-            hidden = config.widths()[1]  # of warps 16 take 1.5 times as long on an H200, 4 six times
+            hidden = settings.widths[1]  # of warps 16 take 1.5 times as long on an H200, 4 six times
             constants |= {"HIDDEN": hidden, "WIDE": power(hidden), "num_warps": 8}
         else:
-            constants |= {"num_warps": 8 if self.size > 32 else 4}
+            constants |= {"num_warps": 8 if size > 32 else 4}
         kernel: Any = train_mlp if inner > 1 else train_linear
         with torch.cuda.device_of(seen):
-            kernel[(batch * self.heads,)](
-                *(seen, state.clock.contiguous(), self.factors, gamma, beta, cos, sin, y),
+            kernel[(batch * settings.heads,)](
+                *(seen, clock.contiguous(), self.factors, gamma, beta, cos, sin, y),
                 *(part for group in layers for part in group),
-                *(config.rate / self.size, seen.stride(0)),
+                *(settings.rate, seen.stride(0)),
                 **constants,
             )
-        weights, biases = (tuple(part) for part in (after[:inner], after[inner:]))
-        moved = Model(weights, biases), Model(tuple(left[:inner]), tuple(left[inner:]))
-        return y, State(*moved, state.clock + 1)
+        return y, after, left

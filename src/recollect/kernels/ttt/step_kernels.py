@@ -1,8 +1,8 @@
-"""The kernels of one step of test-time training: the inner model sees k and v, and is read at q.
+"""The kernels of one step of test-time training: the gradient of the inner model at (k, v), then its output at q.
 
-A program is one row and one head, and holds the inner model and the gradient gathered for it. What it writes may lie
-where it was read: all of its threads have read before one of them writes. OVERLAP is that of step_linear.py: the inner
-model is read before the wait, clock and projections after it.
+A program is one row and one head, and holds the inner model and its gathered gradient. Outputs may overwrite inputs:
+all of its threads have read before one of them writes. OVERLAP as in kernels/decode/linear.py: the inner model is read
+before the wait, clock and projections after it.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false, reportOperatorIssue=false
 # pyright: reportPossiblyUnboundVariable=false
@@ -20,13 +20,13 @@ def train_linear(
     seen_at, clock_at, factors_at, gamma_at, beta_at, cos_at, sin_at, y_at,
     weight_at, bias_at, gathered_at, gathered_bias_at, weight_to, bias_to, gathered_to, gathered_bias_to, rate, row,
     HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PLACES: tl.constexpr, STEPS: tl.constexpr,
-    NORM: tl.constexpr, BIASED: tl.constexpr, ASKED: tl.constexpr, ROTARY: tl.constexpr, OVERLAP: tl.constexpr,
+    NORM: tl.constexpr, BIASED: tl.constexpr, LEARNED_RATE: tl.constexpr, ROTARY: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    """inner(x) = x W + b: SIZE by SIZE numbers in WIDTH by WIDTH places; `row` numbers of `seen` to a row."""
+    """inner(x) = x W + b: SIZE by SIZE elements in a tile of WIDTH by WIDTH; `row` is the stride of `seen`."""
     program = tl.program_id(0)
     b, head = program // HEADS, program % HEADS
     column = tl.arange(0, WIDTH)
-    vector, matrix, there = find(program, column, column, SIZE, SIZE)
+    vector, matrix, there = locate(program, column, column, SIZE, SIZE)
     inside = column < SIZE
     weight = tl.load(weight_at + matrix, mask=there, other=0)
     gathered = tl.load(gathered_at + matrix, mask=there, other=0)
@@ -36,17 +36,19 @@ def train_linear(
     if OVERLAP:
         gdc_wait()
         gdc_launch_dependents()
-    place, factor, ends = now(clock_at + b, factors_at, PLACES, STEPS)
-    q, k, v, eta = see(seen_at + b * row, cos_at, sin_at, head, place, column, rate, HEADS, SIZE, ASKED, ROTARY)
+    place, factor, ends = read_clock(clock_at + b, factors_at, PLACES, STEPS)
+    q, k, v, eta = load_projections(
+        seen_at + b * row, cos_at, sin_at, head, place, column, rate, HEADS, SIZE, LEARNED_RATE, ROTARY
+    )
     z = tl.sum(k[:, None] * weight, 0) + bias
-    slope = slope_of(k, v, z, gamma, beta, inside, SIZE, NORM) * eta
+    slope = loss_slope(k, v, z, gamma, beta, inside, SIZE, NORM) * eta
     gathered += k[:, None] * slope[None, :]
     gathered_bias += slope * BIASED
     z = tl.sum(q[:, None] * (weight - factor * gathered), 0) + bias - factor * gathered_bias
-    y = close(q, z, gamma, beta, inside, SIZE, NORM)
+    y = add_residual(q, z, gamma, beta, inside, SIZE, NORM)
     tl.store(y_at + program * SIZE + column, y.to(y_at.dtype.element_ty), mask=inside)
-    settle(weight_to, gathered_to, matrix, there, weight, gathered, factor, ends)
-    settle(bias_to, gathered_bias_to, vector, inside, bias, gathered_bias, factor, ends)
+    store_after(weight_to, gathered_to, matrix, there, weight, gathered, factor, ends)
+    store_after(bias_to, gathered_bias_to, vector, inside, bias, gathered_bias, factor, ends)
 
 
 @triton.jit
@@ -57,14 +59,14 @@ def train_mlp(
     down_to, down_bias_to, down_gathered_to, down_gathered_bias_to, rate, row,
     HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, HIDDEN: tl.constexpr, WIDE: tl.constexpr,
     PLACES: tl.constexpr, STEPS: tl.constexpr,
-    NORM: tl.constexpr, BIASED: tl.constexpr, ASKED: tl.constexpr, ROTARY: tl.constexpr, OVERLAP: tl.constexpr,
+    NORM: tl.constexpr, BIASED: tl.constexpr, LEARNED_RATE: tl.constexpr, ROTARY: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    """inner(x) = gelu(x W + b) W' + b': HIDDEN numbers between the two in WIDE places."""
+    """inner(x) = gelu(x W + b) W' + b': a hidden layer of HIDDEN units in a tile of WIDE."""
     program = tl.program_id(0)
     b, head = program // HEADS, program % HEADS
     column, hidden = tl.arange(0, WIDTH), tl.arange(0, WIDE)
-    wide, rising, in_rising = find(program, column, hidden, SIZE, HIDDEN)
-    vector, falling, in_falling = find(program, hidden, column, HIDDEN, SIZE)
+    wide, rising, in_rising = locate(program, column, hidden, SIZE, HIDDEN)
+    vector, falling, in_falling = locate(program, hidden, column, HIDDEN, SIZE)
     inside, between = column < SIZE, hidden < HIDDEN
     up = tl.load(up_at + rising, mask=in_rising, other=0)
     down = tl.load(down_at + falling, mask=in_falling, other=0)
@@ -74,46 +76,48 @@ def train_mlp(
     if OVERLAP:
         gdc_wait()
         gdc_launch_dependents()
-    place, factor, ends = now(clock_at + b, factors_at, PLACES, STEPS)
-    q, k, v, eta = see(seen_at + b * row, cos_at, sin_at, head, place, column, rate, HEADS, SIZE, ASKED, ROTARY)
+    place, factor, ends = read_clock(clock_at + b, factors_at, PLACES, STEPS)
+    q, k, v, eta = load_projections(
+        seen_at + b * row, cos_at, sin_at, head, place, column, rate, HEADS, SIZE, LEARNED_RATE, ROTARY
+    )
     met, rises = gelu(tl.sum(k[:, None] * up, 0) + up_bias)
-    slope = slope_of(k, v, tl.sum(met[:, None] * down, 0) + down_bias, gamma, beta, inside, SIZE, NORM) * eta
+    slope = loss_slope(k, v, tl.sum(met[:, None] * down, 0) + down_bias, gamma, beta, inside, SIZE, NORM) * eta
     inward = tl.sum(down * slope[None, :], 1) * rises
-    # One matrix after the other, and `down` anew, since four of them would not fit.
+    # One matrix after the other, and `down` loaded again, since four of them would not fit.
     gathered = tl.load(up_gathered_at + rising, mask=in_rising, other=0) + k[:, None] * inward[None, :]
     gathered_bias = tl.load(up_gathered_bias_at + wide, mask=between, other=0) + inward * BIASED
     asked, _ = gelu(tl.sum(q[:, None] * (up - factor * gathered), 0) + up_bias - factor * gathered_bias)
-    settle(up_to, up_gathered_to, rising, in_rising, up, gathered, factor, ends)
-    settle(up_bias_to, up_gathered_bias_to, wide, between, up_bias, gathered_bias, factor, ends)
+    store_after(up_to, up_gathered_to, rising, in_rising, up, gathered, factor, ends)
+    store_after(up_bias_to, up_gathered_bias_to, wide, between, up_bias, gathered_bias, factor, ends)
     down = tl.load(down_at + falling, mask=in_falling, other=0)
     gathered = tl.load(down_gathered_at + falling, mask=in_falling, other=0) + met[:, None] * slope[None, :]
     gathered_bias = tl.load(down_gathered_bias_at + vector, mask=inside, other=0) + slope * BIASED
     z = tl.sum(asked[:, None] * (down - factor * gathered), 0) + down_bias - factor * gathered_bias
-    y = close(q, z, gamma, beta, inside, SIZE, NORM)
+    y = add_residual(q, z, gamma, beta, inside, SIZE, NORM)
     tl.store(y_at + program * SIZE + column, y.to(y_at.dtype.element_ty), mask=inside)
-    settle(down_to, down_gathered_to, falling, in_falling, down, gathered, factor, ends)
-    settle(down_bias_to, down_gathered_bias_to, vector, inside, down_bias, gathered_bias, factor, ends)
+    store_after(down_to, down_gathered_to, falling, in_falling, down, gathered, factor, ends)
+    store_after(down_bias_to, down_gathered_bias_to, vector, inside, down_bias, gathered_bias, factor, ends)
 
 
 @triton.jit
-def find(program, row, column, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Where a program's bias and matrix are, and what of the matrix is there."""
+def locate(program, row, column, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The offsets of a program's bias and matrix, and the mask of the matrix."""
     first = program.to(tl.int64) * COLUMNS
     cells = first * ROWS + row[:, None] * COLUMNS + column[None, :]
     return first + column, cells, (row < ROWS)[:, None] & (column < COLUMNS)[None, :]
 
 
 @triton.jit
-def now(clock_at, factors_at, PLACES: tl.constexpr, STEPS: tl.constexpr):
-    """A row's place in its mini-batch, ρ there, and whether the model steps after it."""
+def read_clock(clock_at, factors_at, PLACES: tl.constexpr, STEPS: tl.constexpr):
+    """A row's place in its mini-batch, ρ of that place, and whether the mini-batch ends there."""
     place = tl.load(clock_at) % PLACES
     factor = tl.load(factors_at + place)
     return place, factor, STEPS & (place == PLACES - 1)
 
 
 @triton.jit
-def settle(model_to, gathered_to, cells, there, model, gathered, factor, ends):
-    """Leave a part of the model and its gradient as they are after this step."""
+def store_after(model_to, gathered_to, cells, there, model, gathered, factor, ends):
+    """Store a part of the model and of its gathered gradient as they are after this step."""
     tl.debug_barrier()
     tl.store(model_to + cells, tl.where(ends, model - factor * gathered, model), mask=there)
     tl.store(gathered_to + cells, tl.where(ends, 0, gathered), mask=there)
@@ -129,30 +133,30 @@ def load_norm(gamma_at, beta_at, head, column, SIZE: tl.constexpr, NORM: tl.cons
 
 
 @triton.jit
-def see(
+def load_projections(
     at, cos_at, sin_at, head, place, column, rate,
-    HEADS: tl.constexpr, SIZE: tl.constexpr, ASKED: tl.constexpr, ROTARY: tl.constexpr,
+    HEADS: tl.constexpr, SIZE: tl.constexpr, LEARNED_RATE: tl.constexpr, ROTARY: tl.constexpr,
 ):  # fmt: skip
-    """q, k, v and the rate of a head: q, k and v of all heads stand first in a row, then what their rates ask for."""
+    """q, k, v and the rate of a head; a row holds q, k and v of all heads, then the logits of their rates."""
     q = load_turned(at + head * SIZE, cos_at, sin_at, place, column, SIZE, ROTARY)
     k = load_turned(at + (HEADS + head) * SIZE, cos_at, sin_at, place, column, SIZE, ROTARY)
     v = tl.load(at + (2 * HEADS + head) * SIZE + column, mask=column < SIZE, other=0).to(tl.float32)
     eta = rate
-    if ASKED:
+    if LEARNED_RATE:
         eta = rate * tl.sigmoid(tl.load(at + 3 * HEADS * SIZE + head).to(tl.float32))
     return q, k, v, eta
 
 
 @triton.jit
 def normal(z, inside, SIZE: tl.constexpr):
-    """z brought to mean 0 and deviation 1, and one over its deviation."""
+    """z normalised to mean 0 and deviation 1, and one over its deviation."""
     centred = tl.where(inside, z - tl.sum(z, 0) / SIZE, 0)
     scale = tl.rsqrt(tl.sum(centred * centred, 0) / SIZE + 1e-5)
     return centred * scale, scale
 
 
 @triton.jit
-def slope_of(k, v, z, gamma, beta, inside, SIZE: tl.constexpr, NORM: tl.constexpr):
+def loss_slope(k, v, z, gamma, beta, inside, SIZE: tl.constexpr, NORM: tl.constexpr):
     """∂ℓ/∂z for ℓ = ½‖f − v‖², where f = k + LN(z) or z."""
     if NORM:
         level, scale = normal(z, inside, SIZE)
@@ -164,7 +168,7 @@ def slope_of(k, v, z, gamma, beta, inside, SIZE: tl.constexpr, NORM: tl.constexp
 
 
 @triton.jit
-def close(q, z, gamma, beta, inside, SIZE: tl.constexpr, NORM: tl.constexpr):
+def add_residual(q, z, gamma, beta, inside, SIZE: tl.constexpr, NORM: tl.constexpr):
     if NORM:
         level, _ = normal(z, inside, SIZE)
         return q + level * gamma + beta

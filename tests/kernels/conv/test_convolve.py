@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import conv1d
 
 import recollect
-from recollect.kernels.conv.convolve import Taps, convolve, side_by_side
+from recollect.kernels.conv.convolve import Taps, convolve, unfold
 
 SHAPES = [(2, 9, 3, 5, 4, 2), (1, 1, 2, 2, 3, 5), (3, 6, 4, 1, 1, 1), (2, 40, 5, 3, 7, 4)]
 
@@ -44,9 +44,7 @@ def test_rows_of_a_jacobian_at_once():
 def test_only_what_is_asked_for_is_made(monkeypatch):
     seen, weight, dilation = drawn(*SHAPES[0])
     laid = []
-    monkeypatch.setattr(
-        "recollect.kernels.conv.convolve.side_by_side", lambda *args: laid.append(1) or side_by_side(*args)
-    )
+    monkeypatch.setattr("recollect.kernels.conv.convolve.unfold", lambda *args: laid.append(1) or unfold(*args))
     y = Taps.apply(seen.detach(), weight, dilation)
     torch.autograd.grad(y.sum(), weight)
     assert len(laid) == 2  # forward, and for the weights; none for an input that no one asks about

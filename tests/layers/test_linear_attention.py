@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from oracles import assert_all_close, assert_close, gradients, inputs, random_state
 from recollect.core import ragged
 from recollect.layers import build, linear_attention
-from unit.oracles import assert_all_close, assert_close, gradients, inputs, random_state
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "elu, normalised": {"feature": "elu", "normalise": True},

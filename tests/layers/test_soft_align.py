@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from oracles import assert_all_close, assert_close, gradients, inputs, source
 from recollect.core.contract import Memory
 from recollect.layers import build
-from unit.oracles import assert_all_close, assert_close, gradients, inputs, source
 
 SCORES = ["dot", "scaled", "general", "additive"]
 CELLS = ["rnn", "gru", "lstm"]

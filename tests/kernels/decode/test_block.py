@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm, relu
 
+from oracles import randomise
 from recollect import kernels
 from recollect.kernels.decode import block as step
 from recollect.layers.attention import Config as AttentionConfig
 from recollect.layers.position import angles
 from recollect.layers.transformer import Config as BlockConfig
-from unit.oracles import randomise
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}

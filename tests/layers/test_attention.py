@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
+from oracles import assert_all_close, assert_close, gradients, inputs, randomise, source
 from recollect.core import laws, ragged
 from recollect.core import state as states
 from recollect.core.contract import ContractError
@@ -17,7 +18,6 @@ from recollect.layers import attention, build, build_encoder, position
 from recollect.layers.alignment import Places, build_alignment
 from recollect.layers.position import rotate, sinusoids, slopes
 from recollect.layers.score import build_score
-from unit.oracles import assert_all_close, assert_close, gradients, inputs, randomise, source
 
 Rule = Callable[[int, int, int], bool]  # row, query, key → may the query see the key
 
@@ -727,7 +727,7 @@ def test_one_product_gives_what_three_give(bias: bool) -> None:
     randomise(layer)
     x = torch.randn(2, 5, 12, dtype=torch.float64, requires_grad=True)
     three = layer.heads.query(x), layer.heads.key(x), layer.heads.value(x)
-    one = layer.heads.by_one_product(x)
+    one = layer.heads.project_joined(x)
     wanted = [torch.randn_like(part) for part in three]
     tensors = [x, *(p for name, p in layer.heads.named_parameters() if not name.startswith("out"))]
     for a, b in zip(one, three, strict=True):
@@ -744,7 +744,7 @@ def test_the_state_shares_no_storage_where_one_product_gave_it(monkeypatch: pyte
         layer = build("attention", dim=8, heads=2, positions=places).double()
         expected = final(layer, x := torch.randn(3, 5, 8, dtype=torch.float64))
         with monkeypatch.context() as patch:
-            patch.setattr(layer.heads, "all_three", layer.heads.by_one_product)
+            patch.setattr(layer.heads, "project_all", layer.heads.project_joined)
             state = final(layer, x)
         for tensor, other in zip(states.leaves(state), states.leaves(expected), strict=True):
             assert_close(tensor.double(), other.double())

@@ -1,4 +1,4 @@
-"""The kernels of a look by additive scores against plain operations, on a GPU or, without one, in the interpreter."""
+"""The kernels of attention by additive scores against plain operations, on a GPU or in the interpreter."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from oracles import randomise
 from recollect import kernels
 from recollect.core import laws
 from recollect.core import state as states
@@ -13,7 +14,6 @@ from recollect.core.contract import Memory
 from recollect.kernels.attention import soft_align
 from recollect.layers import build
 from recollect.layers.soft_align import SoftAlign, State
-from unit.oracles import randomise
 
 pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -37,16 +37,16 @@ def _seed() -> None:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The steps of each chunk that the kernels looked up: a test that never came to them would prove nothing."""
+    """The steps of each chunk that the kernels took: a test that never reached them would prove nothing."""
     from recollect.kernels.attention import additive
 
-    seen, looks = [], additive.looks
+    seen, prepare = [], additive.prepare
 
-    def watched(source: Any, weights: Any, steps: int, *, keep: bool) -> Any:
+    def watched(source: Any, weights: Any, steps: int, *, save: bool) -> Any:
         seen.append(steps)
-        return looks(source, weights, steps, keep=keep)
+        return prepare(source, weights, steps, save=save)
 
-    monkeypatch.setattr(additive, "looks", watched)
+    monkeypatch.setattr(additive, "prepare", watched)
     return seen
 
 
@@ -220,21 +220,21 @@ def test_two_passes_give_the_same_bits(launches):
     assert launches == [3, 3]
 
 
-def test_nothing_as_large_as_the_keys_is_kept_of_a_step(monkeypatch):
-    kept, forth = [], soft_align.forth
+def test_nothing_as_large_as_the_keys_is_saved_of_a_step(monkeypatch):
+    saved, run_forward = [], soft_align.run_forward
 
     def spy(*given: Any, **named: Any) -> Any:
-        found, steps = forth(*given, **named)
-        kept.append(steps)
+        found, steps = run_forward(*given, **named)
+        saved.append(steps)
         return found, steps
 
-    monkeypatch.setattr(soft_align, "forth", spy)
+    monkeypatch.setattr(soft_align, "run_forward", spy)
     layer = make(DTYPES[-1])
     x = torch.randn(2, 3, layer.dim, device=DEVICE, dtype=DTYPES[-1])
     layer(x, begin(layer, until(9, [9, 2])))
     with torch.no_grad():
         layer(x, begin(layer, until(9, [9, 2])))
-    trained, written = kept
+    trained, written = saved
     assert trained.asked.shape == (3, 2, 6)
     assert [share.shape for share in trained.shares] == 3 * [(2, 9)]
     assert written.asked.shape == (1, 2, 6)

@@ -1,4 +1,4 @@
-"""The loop of recurrent cells that is written out, as a GPU takes it: on a CPU it gives the numbers of torch."""
+"""The loop of recurrent cells that is loop_gates out, as a GPU takes it: on a CPU it gives the numbers of torch."""
 
 from types import SimpleNamespace
 
@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from oracles import assert_all_close, gradients, inputs, random_state
 from recollect.core import ragged
 from recollect.core import state as states
 from recollect.kernels.recurrent import sequence
 from recollect.layers import build, build_encoder
 from recollect.layers.recurrent import Recurrent
-from unit.oracles import assert_all_close, gradients, inputs, random_state
 
 every_cell = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 LENGTHS = torch.tensor([5, 0, 3, 5, 1])
@@ -21,11 +21,13 @@ LENGTHS = torch.tensor([5, 0, 3, 5, 1])
 def looping(monkeypatch):
     """Take the loop also where there is no GPU."""
     used = []
-    own = sequence.OneByOne.forth
-    monkeypatch.setattr(sequence.OneByOne, "forth", lambda *args, **told: used.append(1) or own(*args, **told))
+    own = sequence.StepByStep.forward
+    monkeypatch.setattr(
+        sequence.StepByStep, "forward", lambda *args, **options: used.append(1) or own(*args, **options)
+    )
 
     def on():
-        monkeypatch.setattr(Recurrent, "looping", lambda layer, x: layer.written is not None)
+        monkeypatch.setattr(Recurrent, "uses_loop", lambda layer, x: layer.loop_gates is not None)
 
     on.used = used
     return on
@@ -77,7 +79,7 @@ def test_both_ways_are_those_of_two_layers(cell, layers, lengths, looping):
     expected = everything(run, encoder, x, [])
     looping()
     assert_all_close(everything(run, encoder, x, []), expected, f"{cell}, {layers} layers")
-    assert len(looping.used) == layers  # both ways at once
+    assert len(looping.used) == layers  # both directions at once
 
 
 @every_cell
@@ -108,9 +110,9 @@ def test_a_step_costs_few_operations(cell, looping):
 def test_torch_func_takes_torchs_kernel(cell):
     """It cannot look into the loop, and torch's kernel it knows."""
     layer, on_a_gpu = build(cell, dim=3), SimpleNamespace(is_cuda=True)
-    assert layer.looping(on_a_gpu)
+    assert layer.uses_loop(on_a_gpu)
     seen = []
-    torch.func.grad(lambda x: seen.append(layer.looping(on_a_gpu)) or x.sum())(torch.ones(2))
+    torch.func.grad(lambda x: seen.append(layer.uses_loop(on_a_gpu)) or x.sum())(torch.ones(2))
     assert seen == [False]
 
 
@@ -137,12 +139,12 @@ def test_lowered_by_autocast_it_is_near_the_whole(cell, looping):
 
 
 @every_cell
-def test_a_way_back_under_autocast_is_that_of_the_way_forth(cell, looping):
+def test_a_backward_pass_under_autocast_is_that_of_the_forward_pass(cell, looping):
     layer = build(cell, dim=8).float()
     x, lengths = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([6, 2, 4])
     looping()
     state = random_state(layer.initial_state(3))
-    y, _ = layer.looped(x, lengths, state)
+    y, _ = layer.run_loop(x, lengths, state)
     of_loop = [*states.leaves(state), layer.weight_hh_l0, layer.bias_hh_l0]  # those of W are torch's own
     expected = torch.autograd.grad(y.square().sum(), of_loop, retain_graph=True)
     with torch.autocast("cpu", torch.bfloat16):
@@ -155,13 +157,15 @@ def test_a_way_back_under_autocast_is_that_of_the_way_forth(cell, looping):
 def test_without_gradients_no_step_is_kept(cell, looping, monkeypatch):
     layer = build(cell, dim=8)
     looping()
-    found, own = [], sequence.OneByOne.forth
-    monkeypatch.setattr(sequence.OneByOne, "forth", lambda *args, **told: found.append(own(*args, **told)) or found[-1])
+    found, own = [], sequence.StepByStep.forward
+    monkeypatch.setattr(
+        sequence.StepByStep, "forward", lambda *args, **options: found.append(own(*args, **options)) or found[-1]
+    )
     x, lengths = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([6, 2, 4])
-    layer.looped(x, lengths, layer.initial_state(3))
+    layer.run_loop(x, lengths, layer.initial_state(3))
     with torch.no_grad():
-        layer.looped(x, lengths, layer.initial_state(3))
-    assert [bool(each.kept) for each in found] == [True, False]
+        layer.run_loop(x, lengths, layer.initial_state(3))
+    assert [bool(each.saved) for each in found] == [True, False]
 
 
 @every_cell
@@ -177,7 +181,9 @@ def test_ways_for_which_no_kernel_is_large_enough_go_one_after_the_other(cell, l
 
     expected = everything(run, encoder, x, [])
     looping()
-    gates = encoder.forwards[0].written
-    monkeypatch.setattr(sequence, "resident", lambda *_, ways=1: sequence.OneByOne(gates) if ways == 1 else None)
+    gates = encoder.forwards[0].loop_gates
+    monkeypatch.setattr(
+        sequence, "find_persistent", lambda *_, directions=1: sequence.StepByStep(gates) if directions == 1 else None
+    )
     assert_all_close(everything(run, encoder, x, []), expected, cell)
     assert len(looping.used) == 2

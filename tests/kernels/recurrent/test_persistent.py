@@ -22,19 +22,19 @@ interpreted = pytest.mark.deep  # on tensors of the CPU
 COUNT = {"rnn": 1, "gru": 3, "lstm": 4}
 
 
-def given(cell, ways, batch, width, steps, bias, device="cpu"):
-    """What `sequence.loop` takes, and slopes for what it gives."""
+def given(cell, directions, batch, width, steps, bias, device="cpu"):
+    """What `sequence.run_steps` takes, and slopes for what it gives."""
     make = torch.Generator().manual_seed(0)
 
     def drawn(*shape, scale=1.0):
         return (torch.randn(shape, generator=make) * scale).to(device).requires_grad_()
 
     sums = COUNT[cell] * width
-    drive, U = drawn(steps, ways, batch, sums), drawn(ways, sums, width, scale=width**-0.5)
-    d, h = drawn(ways, sums) if bias else None, drawn(ways, batch, width)
-    c = drawn(ways, batch, width) if cell == "lstm" else None
-    slopes = [drawn(steps, ways, batch, width).detach() for _ in range(2 if cell == "lstm" else 1)]
-    return (drive, U, d, h, c), slopes
+    from_x, U = drawn(steps, directions, batch, sums), drawn(directions, sums, width, scale=width**-0.5)
+    d, h = drawn(directions, sums) if bias else None, drawn(directions, batch, width)
+    c = drawn(directions, batch, width) if cell == "lstm" else None
+    slopes = [drawn(steps, directions, batch, width).detach() for _ in range(2 if cell == "lstm" else 1)]
+    return (from_x, U, d, h, c), slopes
 
 
 def outcome(steps, inputs, slopes):
@@ -52,7 +52,7 @@ def assert_near(found, expected, tolerance):
 @interpreted
 @every_cell
 @pytest.mark.parametrize(
-    ("ways", "batch", "width", "steps", "bias", "parts"),
+    ("directions", "batch", "width", "steps", "bias", "parts"),
     [
         (1, 3, 16, 5, True, 8),
         (2, 20, 13, 4, False, 4),
@@ -61,21 +61,21 @@ def assert_near(found, expected, tolerance):
         (1, 1, 1, 8, True, 8),
     ],
 )
-def test_outputs_and_gradients_are_those_of_the_loop(cell, ways, batch, width, steps, bias, parts):
-    from recollect.kernels.recurrent.persistent import Plan, Resident
+def test_outputs_and_gradients_are_those_of_the_loop(cell, directions, batch, width, steps, bias, parts):
+    from recollect.kernels.recurrent.persistent import Persistent, Plan
 
-    inputs, slopes = given(cell, ways, batch, width, steps, bias)
-    expected = outcome(sequence.OneByOne(GATES[cell]), inputs, slopes)
+    inputs, slopes = given(cell, directions, batch, width, steps, bias)
+    expected = outcome(sequence.StepByStep(GATES[cell]), inputs, slopes)
     whole = Plan(units=16, rows=16, block=128, parts=parts)
-    assert_near(outcome(Resident(cell, whole, whole), inputs, slopes), expected, 2e-6)
+    assert_near(outcome(Persistent(cell, whole, whole), inputs, slopes), expected, 2e-6)
 
 
 @interpreted
 @every_cell
 def test_outputs_may_be_asked_for_in_part_and_inputs_lie_in_any_order(cell):
-    from recollect.kernels.recurrent.persistent import Plan, Resident
+    from recollect.kernels.recurrent.persistent import Persistent, Plan
 
-    inputs, _ = given(cell, ways=2, batch=3, width=8, steps=5, bias=True)
+    inputs, _ = given(cell, directions=2, batch=3, width=8, steps=5, bias=True)
     turned = [None if part is None else part.detach().mT.contiguous().mT.requires_grad_() for part in inputs]
     whole = Plan(units=16, rows=16, block=128, parts=8)
 
@@ -83,98 +83,100 @@ def test_outputs_may_be_asked_for_in_part_and_inputs_lie_in_any_order(cell):
         last = [part for part in sequence.Loop.apply(steps, *inputs) if part is not None][-1]  # c alone of an lstm
         return torch.autograd.grad(last[2].sum(), [part for part in inputs if part is not None])
 
-    assert_near(slopes(Resident(cell, whole, whole), turned), slopes(sequence.OneByOne(GATES[cell]), inputs), 2e-6)
+    assert_near(slopes(Persistent(cell, whole, whole), turned), slopes(sequence.StepByStep(GATES[cell]), inputs), 2e-6)
 
 
 @interpreted
 @every_cell
-def test_outputs_alone_keep_nothing_for_a_way_back(cell):
-    from recollect.kernels.recurrent.persistent import Plan, Resident
+def test_outputs_alone_save_nothing_for_a_backward_pass(cell):
+    from recollect.kernels.recurrent.persistent import Persistent, Plan
 
-    (drive, U, d, h, c), _ = given(cell, ways=2, batch=3, width=13, steps=4, bias=True)
+    (from_x, U, d, h, c), _ = given(cell, directions=2, batch=3, width=13, steps=4, bias=True)
     whole = Plan(units=16, rows=16, block=128, parts=8)
     with torch.no_grad():
-        expected = sequence.OneByOne(GATES[cell]).forth(drive, U, d, h, c, keep=True)
-        found = Resident(cell, whole, whole).forth(drive, U, d, h, c, keep=False)
-    assert not found.kept
+        expected = sequence.StepByStep(GATES[cell]).forward(from_x, U, d, h, c, save=True)
+        found = Persistent(cell, whole, whole).forward(from_x, U, d, h, c, save=False)
+    assert not found.saved
     assert_near(
         [part for part in found[:2] if part is not None], [part for part in expected[:2] if part is not None], 2e-6
     )
 
 
-def test_programs_multiply_alike_both_ways_whatever_torch_is_told_between_them(monkeypatch):
+def test_programs_multiply_alike_forward_and_backward_whatever_is_set_between_them(monkeypatch):
     """The plan, and what fits on the chip, is that of the precision when it was made."""
     from recollect.kernels.recurrent import persistent_kernels
-    from recollect.kernels.recurrent.persistent import Resident
+    from recollect.kernels.recurrent.persistent import Persistent
 
-    told = []
+    precisions = []
 
     class Kernel:
         def __getitem__(self, grid):
-            return lambda *_, PRECISION, **__: told.append(PRECISION)
+            return lambda *_, PRECISION, **__: precisions.append(PRECISION)
 
     rnn, own = torch.backends.cudnn.rnn, torch.backends.cudnn.rnn.fp32_precision
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
-    monkeypatch.setattr(persistent_kernels, "forth", Kernel())
-    monkeypatch.setattr(persistent_kernels, "back", Kernel())
-    (drive, U, d, h, c), slopes = given("lstm", ways=1, batch=3, width=16, steps=8, bias=True)
+    monkeypatch.setattr(persistent_kernels, "forward", Kernel())
+    monkeypatch.setattr(persistent_kernels, "backward", Kernel())
+    (from_x, U, d, h, c), slopes = given("lstm", directions=1, batch=3, width=16, steps=8, bias=True)
     try:
         for first, then in (("tf32", "ieee"), ("ieee", "tf32")):
             rnn.fp32_precision = first  # of rnn alone: torch refuses to tell cudnn.allow_tf32
-            steps = Resident.planned("lstm", U, torch.float32, 3, 1)
-            found = sequence.Loop.apply(steps, drive, U, d, h, c)
+            steps = Persistent.fit("lstm", U, torch.float32, 3, 1)
+            found = sequence.Loop.apply(steps, from_x, U, d, h, c)
             rnn.fp32_precision = then
-            torch.autograd.grad(found, [drive], slopes)
+            torch.autograd.grad(found, [from_x], slopes)
     finally:
         rnn.fp32_precision = own
-    assert told == ["tf32", "tf32", "tf32x3", "tf32x3"]
+    assert precisions == ["tf32", "tf32", "tf32x3", "tf32x3"]
 
 
 @every_cell
 @pytest.mark.parametrize("columns", [40, 130, 768, 3072])
 def test_programs_all_run_at_a_time(cell, columns):
     """Whatever the sizes: no more programs than may run, and every unit and row has one."""
-    from recollect.kernels.recurrent.persistent import HELD, plan
+    from recollect.kernels.recurrent.persistent import CHIP_BYTES, plan
 
     lanes = 1 if cell == "rnn" else 4
     for width in (13, 130, 512, 1024):
-        for batch, ways, size in product((1, 16, 200, 1000), (1, 2), (2, 4, 8)):
-            found = plan(columns, lanes, width, batch, ways, size, 132)
+        for batch, directions, size in product((1, 16, 200, 1000), (1, 2), (2, 4, 8)):
+            found = plan(columns, lanes, width, batch, directions, size, 132)
             if found is None:
                 continue
-            across, down, deep = found.grid(width, batch, ways)
+            across, down, deep = found.grid(width, batch, directions)
             assert prod((across, down, deep)) <= 132
             assert across * found.units >= width
             assert down * found.rows >= batch
-            assert columns * found.units * lanes * size <= HELD
+            assert columns * found.units * lanes * size <= CHIP_BYTES
 
 
 @on_a_gpu
 @every_cell
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(("ways", "batch", "width", "steps"), [(1, 16, 256, 50), (2, 40, 130, 33), (1, 200, 48, 100)])
-def test_many_programs_find_what_one_loop_does(cell, dtype, ways, batch, width, steps, monkeypatch):
+@pytest.mark.parametrize(
+    ("directions", "batch", "width", "steps"), [(1, 16, 256, 50), (2, 40, 130, 33), (1, 200, 48, 100)]
+)
+def test_many_programs_find_what_one_loop_does(cell, dtype, directions, batch, width, steps, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(kernels, "shared", lambda: False)
-    inputs, slopes = given(cell, ways, batch, width, steps, True, "cuda")
-    expected = outcome(sequence.OneByOne(GATES[cell]), inputs, slopes)
+    monkeypatch.setattr(kernels, "is_gpu_shared", lambda: False)
+    inputs, slopes = given(cell, directions, batch, width, steps, True, "cuda")
+    expected = outcome(sequence.StepByStep(GATES[cell]), inputs, slopes)
     lowered = [None if part is None else part.detach().to(dtype).requires_grad_() for part in inputs]
-    resident = sequence.resident(cell, lowered[1], dtype, batch, steps, ways)
-    assert resident is not None
+    persistent = sequence.find_persistent(cell, lowered[1], dtype, batch, steps, directions)
+    assert persistent is not None
     tolerance = 1e-5 if dtype == torch.float32 else 5e-2
-    for _ in range(3):  # a meeting missed would not be missed each time
-        assert_near(outcome(resident, lowered, [slope.to(dtype) for slope in slopes]), expected, tolerance)
+    for _ in range(3):  # a barrier missed would not be missed each time
+        assert_near(outcome(persistent, lowered, [slope.to(dtype) for slope in slopes]), expected, tolerance)
 
 
 @on_a_gpu
 @every_cell
 def test_layers_take_it_and_can_be_captured(cell, monkeypatch):
-    from recollect.kernels.recurrent.persistent import Resident
+    from recollect.kernels.recurrent.persistent import Persistent
 
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(kernels, "shared", lambda: False)
-    used, own = [], Resident.forth
-    monkeypatch.setattr(Resident, "forth", lambda *args, **told: used.append(1) or own(*args, **told))
+    monkeypatch.setattr(kernels, "is_gpu_shared", lambda: False)
+    used, own = [], Persistent.forward
+    monkeypatch.setattr(Persistent, "forward", lambda *args, **options: used.append(1) or own(*args, **options))
     layer = build(cell, dim=40, num_layers=2)
     encoder = build_encoder("bidirectional", dim=40, layer=build(cell, dim=40).config)
     x = torch.randn(9, 20, 40)

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from oracles import assert_all_close, assert_close, gradients, inputs, randomise, source
 from recollect.layers import build, build_encoder
 from recollect.layers.cross_attention import Config as CrossConfig
 from recollect.layers.mlp import Config as FeedConfig
 from recollect.layers.norm import Config as NormConfig
-from unit.oracles import assert_all_close, assert_close, gradients, inputs, randomise, source
 
 OPTIONS = [
     pytest.param(order, activation, id=f"{order}-{activation}")

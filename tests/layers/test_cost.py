@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from laws.cases import every_layer
+from oracles import source
 from recollect.core import state as states
 from recollect.measure.flops import Counter
-from unit.oracles import source
 
 
 def count(config: Any, batch: int, steps: int, length: int) -> tuple[int, int]:

@@ -9,10 +9,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.overrides import TorchFunctionMode
 
 from laws.cases import every_layer
+from oracles import assert_all_close, assert_close, gradients, inputs, random_state
 from recollect.core import state as states
 from recollect.core.contract import Cell, ContractError, Cost, Layer
 from recollect.layers import build, build_encoder, gru, lstm, rnn
-from unit.oracles import assert_all_close, assert_close, gradients, inputs, random_state
 
 KINDS: dict[str, tuple[str, dict[str, Any], Any]] = {
     "rnn, tanh": ("rnn", {"nonlinearity": "tanh"}, nn.RNN),
@@ -522,4 +522,4 @@ def test_the_dtype_of_a_state_never_changes_under_autocast(config: Any, steps: i
 )
 def test_where_cudnn_keeps_the_weights_on_the_chip_it_is_left_to_it(name, settings, dtype, batch, expected):
     """What was found out on an H200: one layer of float16, no gru, widths and batches of certain sizes."""
-    assert build(name, **settings).cudnn_resides(dtype, batch) is expected
+    assert build(name, **settings).is_persistent_in_cudnn(dtype, batch) is expected

@@ -1,4 +1,4 @@
-"""The kernels of ttt-linear against the plain form, on a GPU or, without one, in Triton's interpreter."""
+"""The kernels of ttt-mlp against the plain form, on a GPU or, without one, in Triton's interpreter."""
 
 from functools import partial
 from typing import Any
@@ -6,41 +6,43 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
-from recollect import kernels
+from kernels.ttt.cases import DEVICE, DTYPE, NARROW, assert_passes_by, everything, made, plain, used, watch
+from kernels.ttt.cases import assert_same as assert_all_same
 from recollect.core import laws
 from recollect.layers import build
-from unit.ttt_kernels import DEVICE, DTYPE, NARROW, assert_passes_by, everything, made, plain, used, watch
-from unit.ttt_kernels import assert_same as assert_all_same
 
 pytestmark = pytest.mark.triton
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10}
 OPTIONS: dict[str, dict[str, Any]] = {
     "as in the authors' code": {"mini_batch": 16},
     "as in the paper's equations": {"mini_batch": 16, "average": False},
     "places to spare in a tile": {"mini_batch": 5},
     "a boundary at every step": {"mini_batch": 1},
-    "wider": {"mini_batch": 32, "dim": 32, "heads": 1},
-    "heads that fill no tile": {"mini_batch": 16, "dim": 24},
-    "wider ones that fill none": {"mini_batch": 5, "dim": 21, "heads": 1, "rotary": False},
-    "heads that fill no tile, no norm": {"mini_batch": 16, "dim": 12, "norm": False},
-    "no norm": {"mini_batch": 16, "norm": False},
-    "no bias": {"mini_batch": 16, "bias": False},
-    "fixed rate": {"mini_batch": 16, "learn_rate": False},
-    "a start at zero": {"mini_batch": 16, "learn_start": False},
-    "rotary": {"mini_batch": 16, "rotary": True},
+    "wider": {"mini_batch": 16, "dim": 32, "heads": 1},
+    "the widest": {"mini_batch": 16, "dim": 64, "heads": 1},
+    "many places": {"mini_batch": 32, "heads": 1, "dim": 16},
+    "more places than a head is wide": {"mini_batch": 40, "heads": 1, "dim": 7},
+    "a hidden layer half as wide": {"mini_batch": 5, "expand": 2},
+    "heads that fill no tile": {"mini_batch": 5, "dim": 24},
+    "heads that fill no tile, no norm": {"mini_batch": 5, "dim": 12, "norm": False, "expand": 3},
+    "no norm": {"mini_batch": 5, "norm": False},
+    "no bias": {"mini_batch": 5, "bias": False},
+    "neither": {"mini_batch": 5, "norm": False, "bias": False},
+    "fixed rate": {"mini_batch": 5, "learn_rate": False},
+    "a start at zero": {"mini_batch": 5, "learn_start": False},
+    "rotary": {"mini_batch": 5, "rotary": True},
 }
 
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    from recollect.kernels.ttt import linear
+    from recollect.kernels.ttt import mlp
 
-    return watch(linear, monkeypatch)
+    return watch(mlp, monkeypatch)
 
 
-make = partial(made, "ttt-linear")
+make = partial(made, "ttt-mlp")
 
 
 def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
@@ -61,8 +63,9 @@ def test_the_kernels_equal_the_plain_form_gradients_and_state_included(options, 
 
 @pytest.mark.parametrize("steps", [2, 4, 13])
 def test_a_chunk_may_have_any_length(steps, launches, monkeypatch):
+    """Two steps end before the first boundary of two rows, and at that of the third."""
     layer = make(mini_batch=4)
-    state = used(layer, [0, 2, 7])
+    state = used(layer, [0, 2, 5])
     x = torch.randn(3, steps, layer.dim, device=DEVICE, dtype=DTYPE)
     assert_same(everything(layer, x, state), plain(layer, x, state, monkeypatch))
     assert len(launches) == 1
@@ -81,28 +84,32 @@ def test_a_factor_clamped_to_zero_and_a_norm_weight_of_zero_have_gradients(launc
 
 
 @pytest.mark.slow
-def test_the_gradients_are_those_of_finite_differences():
-    from recollect.kernels.ttt import linear
+@pytest.mark.parametrize("steps", [2, 4])
+def test_the_gradients_are_those_of_finite_differences(steps):
+    from recollect.kernels.ttt import mlp
 
     if DEVICE == "cuda":
         pytest.skip("needs float64, which the kernels have in the interpreter only")
-    size, places, offset = 16, 3, torch.tensor([2])
-    q, k, v = (torch.randn(1, 1, 3, size).double().requires_grad_() for _ in range(3))
-    rate, factors = (torch.rand(shape).double().mul(0.3).requires_grad_() for shape in ((1, 1, 3, 1), (places,)))
-    inner = [torch.randn(1, 1, n, size).double().mul(0.3).requires_grad_() for n in (size, 1, size, 1)]
+    size, hidden, places, offset = 16, 32, 5, torch.tensor([2])
+    q, k, v = (torch.randn(1, 1, steps, size).double().requires_grad_() for _ in range(3))
+    rate, factors = (torch.rand(shape).double().mul(0.3).requires_grad_() for shape in ((1, 1, steps, 1), (places,)))
+    shapes = ((size, hidden), (hidden, size), (1, hidden), (1, size)) * 2
+    inner = [torch.randn(1, 1, *shape).double().mul(0.3).requires_grad_() for shape in shapes]
     norm = [torch.randn(1, 1, size).double().requires_grad_() for _ in range(2)]
 
     def sequence(q, k, v, rate, factors, *rest):
-        y, after = linear.run(q, k, v, rate, offset, factors, linear.Inner(*rest[:4]), rest[4:], True)
-        return y, *after
+        model, gathered = mlp.Inner(*rest[:4]), mlp.Inner(*rest[4:8])
+        y, model, gathered = mlp.run(q, k, v, rate, offset, factors, model, gathered, rest[8:], True)
+        return y, *model, *gathered
 
     arguments = (q, k, v, rate, factors, *inner, *norm)
     assert torch.autograd.gradcheck(sequence, arguments, fast_mode=True, atol=1e-6)
 
 
 @pytest.mark.slow
-def test_the_laws_hold_for_the_kernels(launches):
-    layer = make(mini_batch=3, dim=16, heads=1).eval()
+def test_the_laws_hold_for_the_kernels(launches, monkeypatch):
+    monkeypatch.setitem(laws.TOLERANCE, torch.float32, TOLERANCE[torch.float32])  # 1.02e-5 on an H200
+    layer = make(mini_batch=3, dim=16, heads=1, expand=2).eval()
     laws.check(layer, torch.randn(2, 7, layer.dim, device=DEVICE, dtype=DTYPE))
     assert len(launches) > 10
 
@@ -132,7 +139,7 @@ def test_what_only_passes_by_is_not_narrowed(launches):
 def test_a_second_derivative_is_refused_in_a_line():
     layer = make(mini_batch=4, dim=12)
     x = torch.randn(1, 5, 12, device=DEVICE, dtype=DTYPE, requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"ttt-linear: expected a first derivative.*layer\.unroll"):
+    with pytest.raises(RuntimeError, match=r"ttt-mlp: expected a first derivative.*layer\.unroll"):
         torch.autograd.grad(layer(x, layer.initial_state(1))[0].sum(), x, create_graph=True)
 
 
@@ -142,55 +149,37 @@ def test_one_row_of_one_head_keeps_no_more_than_its_numbers(launches):
     assert launches
 
 
-def test_two_passes_give_the_same_bits():
+def test_two_passes_give_the_same_bits(launches):
     layer = make(mini_batch=16)
     state = used(layer, [0, 5])
     x = torch.randn(2, 20, layer.dim, device=DEVICE, dtype=DTYPE)
     for a, b in zip(everything(layer, x, state), everything(layer, x, state), strict=True):
         assert torch.equal(a, b)
+    assert len(launches) == 2
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"name": "ttt-mlp"}, {"dim": 260}, {"mini_batch": 80}, {"mini_batch": None, "average": False}],
+    [
+        {"name": "ttt-linear"},
+        {"dim": 160},
+        {"dim": 128, "mini_batch": 40},
+        {"expand": 5},
+        {"mini_batch": 80},
+        {"mini_batch": None, "average": False},
+    ],
     ids=str,
 )
-def test_other_sizes_and_inner_models_take_the_plain_form(options, launches):
-    options = {"name": "ttt-linear", "dim": 32, "heads": 2, "mini_batch": 4} | options
+def test_other_sizes_and_inner_models_take_another_form(options, launches):
+    options = {"name": "ttt-mlp", "dim": 32, "heads": 2, "mini_batch": 4} | options
     layer = build(options.pop("name"), **options).to(DEVICE)
     with torch.no_grad():
         layer(torch.randn(2, 5, layer.dim, device=DEVICE), layer.initial_state(2))
     assert not launches
 
 
-def test_a_counter_of_flops_sees_the_products_of_the_plain_form(launches, monkeypatch):
-    layer = build("ttt-linear", dim=32, heads=2).to(DEVICE)
-    x = torch.randn(2, 20, 32, device=DEVICE)
-    counted = []
-    for taken in (kernels.can_take, lambda tensor: False):
-        monkeypatch.setattr(kernels, "can_take", taken)
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            layer(x, layer.initial_state(2))
-        counted.append(counter.get_total_flops())
-    assert not launches
-    assert counted[0] == counted[1] > 0
-
-
 def test_without_a_gpu_or_the_interpreter_the_plain_form_is_taken(launches, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    layer = build("ttt-linear", dim=32, heads=2)
+    layer = build("ttt-mlp", dim=32, heads=2)
     layer(torch.randn(2, 5, 32), layer.initial_state(2))
     assert not launches
-
-
-@pytest.mark.parametrize(
-    ("seen", "steps", "expected"), [([0, 4], 8, 2), ([0, 1], 8, 3), ([3, 6], 2, 2), ([0, 2], 2, 1)]
-)
-def test_without_a_gpu_the_plain_form_has_no_mini_batch_to_spare(seen, steps, expected, monkeypatch):
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    layer = build("ttt-linear", dim=8, heads=2, mini_batch=4)
-    calls, run = [], layer.mini_batch
-    monkeypatch.setattr(layer, "mini_batch", lambda *parts: calls.append(1) or run(*parts))
-    state = layer.initial_state(2)._replace(clock=torch.tensor(seen))
-    layer(torch.randn(2, steps, 8), state)
-    assert len(calls) == expected

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from oracles import randomise
 from recollect import kernels
 from recollect.core import state as states
 from recollect.layers import build, ttt
-from unit.oracles import randomise
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPE = torch.float32 if DEVICE == "cuda" else torch.float64  # the interpreter knows float64, the GPU's form not

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from oracles import assert_all_close, assert_close, gradients, inputs, randomise
 from recollect.core import state as states
 from recollect.layers import build
-from unit.oracles import assert_all_close, assert_close, gradients, inputs, randomise
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "as in the authors' code": {"mini_batch": 3},

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from oracles import randomise
 from recollect import kernels
 from recollect.core import state as states
-from recollect.layers import build
-from unit.oracles import randomise
+from recollect.layers import build, ttt_fused
 
 pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -51,10 +51,8 @@ def projected(layer, x):
 @torch.no_grad()
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_each_step_gives_the_layers_output_and_state(name, options):
-    from recollect.kernels.ttt.step import Step
-
     layer = made(name, options)
-    step, rows = Step(layer), 3
+    step, rows = ttt_fused.Step(layer), 3
     state = layer.initial_state(rows)
     state = state._replace(clock=torch.arange(rows, device=DEVICE))  # each row at another place
     for _ in range(6):
@@ -80,12 +78,12 @@ def test_each_step_gives_the_layers_output_and_state(name, options):
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["ttt-linear", "ttt-mlp"])
 def test_a_state_laid_out_otherwise_is_copied_and_the_copy_waited_for(name, monkeypatch):
-    from recollect.kernels.ttt import step as step_ttt
+    from recollect.kernels.ttt import step as kernel
 
-    wanted, own = [], step_ttt.overlapping
-    monkeypatch.setattr(step_ttt, "overlapping", lambda device, early: wanted.append(early) or own(device, early))
+    wanted, own = [], kernel.overlapping
+    monkeypatch.setattr(kernel, "overlapping", lambda device, early: wanted.append(early) or own(device, early))
     layer = made(name, {"mini_batch": 4})
-    step, rows = step_ttt.Step(layer), 3
+    step, rows = ttt_fused.Step(layer), 3
     start = layer.initial_state(rows)._replace(clock=torch.arange(rows, device=DEVICE))
     state = states.map(lambda part: part + torch.rand_like(part) if part.is_floating_point() else part, start)
     laid = states.map(lambda part: part.mT.contiguous().mT if part.dim() > 1 else part.repeat_interleave(2)[::2], state)
@@ -101,11 +99,9 @@ def test_a_state_laid_out_otherwise_is_copied_and_the_copy_waited_for(name, monk
 @pytest.mark.parametrize("options", [{}, {"learn_rate": False, "out_norm": False}], ids=str)
 def test_a_layer_called_for_one_step_takes_the_kernel(name, options, monkeypatch):
     """Where nobody asks for gradients and nothing is lowered; else the plain form, to the same numbers."""
-    from recollect.kernels.ttt import step as step_ttt
-
-    monkeypatch.setattr(kernels, "can_launch", lambda tensor: kernels.unwatched())
-    used, own = [], step_ttt.Step.__call__
-    monkeypatch.setattr(step_ttt.Step, "__call__", lambda *args: used.append(1) or own(*args))
+    monkeypatch.setattr(kernels, "can_launch", lambda tensor: kernels.is_plain_eager())
+    used, own = [], ttt_fused.Step.__call__
+    monkeypatch.setattr(ttt_fused.Step, "__call__", lambda *args: used.append(1) or own(*args))
     layer = made(name, {"mini_batch": 4} | options)
     state = layer.initial_state(3)._replace(clock=torch.arange(3, device=DEVICE))
     x = torch.randn(3, 1, layer.dim, device=DEVICE)
@@ -122,10 +118,8 @@ def test_a_layer_called_for_one_step_takes_the_kernel(name, options, monkeypatch
 
 
 def test_inner_models_that_no_program_could_hold_are_not_taken():
-    from recollect.kernels.ttt.step import takes
-
-    assert takes(build("ttt-linear", dim=128))
-    assert not takes(build("ttt-linear", dim=256))
-    assert takes(build("ttt-mlp", dim=128, heads=2))
-    assert not takes(build("ttt-mlp", dim=128))
-    assert not takes(build("ttt-linear", dim=16).double())
+    assert ttt_fused.fits_step(build("ttt-linear", dim=128))
+    assert not ttt_fused.fits_step(build("ttt-linear", dim=256))
+    assert ttt_fused.fits_step(build("ttt-mlp", dim=128, heads=2))
+    assert not ttt_fused.fits_step(build("ttt-mlp", dim=128))
+    assert not ttt_fused.fits_step(build("ttt-linear", dim=16).double())

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from oracles import assert_all_close, gradients, inputs, random_state, source
 from recollect.core import state as states
-from recollect.kernels.attention import soft_align as looping
+from recollect.kernels.attention import soft_align
 from recollect.kernels.recurrent import gates
 from recollect.layers import build
-from unit.oracles import assert_all_close, gradients, inputs, random_state, source
 
 aten = torch.ops.aten
 every_cell = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
@@ -31,7 +31,7 @@ def compare(steps=5, **settings):
     layer = build("soft-align", dim=3, width=4, memory_dim=5, align_dim=6, **settings).double()
     state = random_state(layer.initial_state(3, memory=source(3, 6, 5, [6, 1, 4])))
     x = inputs(3, steps, 3)
-    assert layer.looping(x, state) == torch.float64
+    assert layer.loop_dtype(x, state) == torch.float64
     assert_all_close(everything(layer, layer, x, state), everything(layer, layer.unroll, x, state), str(settings))
 
 
@@ -49,7 +49,7 @@ def test_so_it_does_where_the_context_is_not_fed_and_for_one_step(cell):
 
 
 class Fused(SimpleNamespace):
-    """What torch's kernels for gates compute, in plain operations: for the way back torch has that itself."""
+    """What torch's kernels for gates compute, in plain operations: for the backward pass torch has that itself."""
 
     tanh_backward, sigmoid_backward = aten.tanh_backward, aten.sigmoid_backward
 
@@ -96,7 +96,7 @@ def test_kernels_for_the_gates_are_asked_for_what_they_compute(cell, order, monk
 def test_other_settings_are_left_to_the_definition(settings):
     layer = build("soft-align", dim=3, **settings).double()
     state = layer.initial_state(2, memory=source(2, 4, 3))
-    assert layer.looping(inputs(2, 5, 3), state) is None
+    assert layer.loop_dtype(inputs(2, 5, 3), state) is None
 
 
 @every_cell
@@ -151,11 +151,11 @@ def test_a_step_makes_few_operations_and_no_gradient_of_a_weight():
 
     def count(steps):
         x, state = torch.randn(2, steps, 3, requires_grad=True), layer.initial_state(2, memory=memory)
-        with Operations() as forth:
+        with Operations() as forward:
             y, _ = layer(x, state)
-        with Operations() as back:
+        with Operations() as backward:
             torch.autograd.grad(y.sum(), [x, *layer.parameters()])
-        return forth.counts, back.counts
+        return forward.counts, backward.counts
 
     for short, long, most in zip(count(4), count(5), (13, 20), strict=True):
         assert 0 < (long - short).total() <= most
@@ -163,20 +163,20 @@ def test_a_step_makes_few_operations_and_no_gradient_of_a_weight():
         assert products in ({"mm": 1, "addmm": 3, "bmm": 1}, {"addmm": 3, "bmm": 1})
 
 
-def test_nothing_of_the_steps_is_kept_where_no_gradient_is_wanted(monkeypatch):
-    kept = []
-    forth = looping.forth
+def test_nothing_of_the_steps_is_saved_where_no_gradient_is_wanted(monkeypatch):
+    saved = []
+    run_forward = soft_align.run_forward
 
     def spy(*given, **named):
-        found, steps = forth(*given, **named)
-        kept.append(steps)
+        found, steps = run_forward(*given, **named)
+        saved.append(steps)
         return found, steps
 
-    monkeypatch.setattr(looping, "forth", spy)
+    monkeypatch.setattr(soft_align, "run_forward", spy)
     layer = build("soft-align", dim=3).double()
     with torch.no_grad():
         layer(inputs(2, 4, 3), layer.initial_state(2, memory=source(2, 5, 3)))
-    ((mixed, shares, needed),) = kept
+    ((mixed, shares, needed),) = saved
     assert len(mixed) == 1
     assert not shares
     assert not needed

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from oracles import assert_all_close, assert_close, gradients, inputs, random_state
 from recollect.core import ragged
 from recollect.layers import build, combine, conv, tcn
-from unit.oracles import assert_all_close, assert_close, gradients, inputs, random_state
 
 CONVS: list[dict[str, Any]] = [
     {},

@@ -1,23 +1,23 @@
-"""What gates get from x: a product as coarse as cuDNN's, and no setting of torch's left changed."""
+"""The input projection of recurrent layers: in cuDNN's precision, with torch's setting restored."""
 
 import pytest
 import torch
 
+from oracles import assert_all_close, gradients, inputs
 from recollect.kernels.recurrent import projection
-from unit.oracles import assert_all_close, gradients, inputs
 
 matmul = torch.backends.cuda.matmul
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 @pytest.fixture
-def coarse(monkeypatch):
-    monkeypatch.setattr(projection, "is_coarse", lambda x: True)
+def tf32(monkeypatch):
+    monkeypatch.setattr(projection, "uses_tf32", lambda x: True)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_values_and_gradients_are_those_of_a_linear_layer(shape, bias, coarse):
+def test_values_and_gradients_are_those_of_a_linear_layer(shape, bias, tf32):
     x, W, b = inputs(*shape), inputs(5, 4), inputs(5) if bias else None
     wanted = [tensor for tensor in (x, W, b) if tensor is not None]
     expected, found = torch.nn.functional.linear(x, W, b), projection.project(x, W, b)
@@ -25,7 +25,7 @@ def test_values_and_gradients_are_those_of_a_linear_layer(shape, bias, coarse):
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_only_what_is_wanted_has_a_gradient(which, coarse):
+def test_only_what_is_wanted_has_a_gradient(which, tf32):
     given = [inputs(3, 4), inputs(5, 4), inputs(5)]
     given = [tensor.detach().requires_grad_(at == which) for at, tensor in enumerate(given)]
     projection.project(*given).sum().backward()
@@ -34,18 +34,18 @@ def test_only_what_is_wanted_has_a_gradient(which, coarse):
 
 def test_the_setting_is_put_back_also_after_an_error():
     before = matmul.fp32_precision
-    with projection.coarsely(True):
+    with projection.use_tf32(True):
         assert matmul.fp32_precision == "tf32"
     assert matmul.fp32_precision == before
-    with pytest.raises(KeyError), projection.coarsely(True):
+    with pytest.raises(KeyError), projection.use_tf32(True):
         raise KeyError
     assert matmul.fp32_precision == before
-    with projection.coarsely(False):
+    with projection.use_tf32(False):
         assert matmul.fp32_precision == before
 
 
 def test_of_several_threads_the_last_puts_the_setting_back():
-    before, (first, second) = matmul.fp32_precision, (projection.coarsely(True) for _ in range(2))
+    before, (first, second) = matmul.fp32_precision, (projection.use_tf32(True) for _ in range(2))
     with first:
         second.__enter__()
     assert matmul.fp32_precision == "tf32"
@@ -57,7 +57,7 @@ def test_a_setting_that_follows_another_goes_on_following():
     own = torch.backends.fp32_precision
     try:
         torch.backends.fp32_precision = "tf32"
-        with projection.coarsely(True):
+        with projection.use_tf32(True):
             pass
         torch.backends.fp32_precision = "ieee"
         assert matmul.fp32_precision == "ieee"
@@ -65,7 +65,7 @@ def test_a_setting_that_follows_another_goes_on_following():
         torch.backends.fp32_precision = own
 
 
-def test_a_way_back_under_autocast_is_that_of_the_way_forth(coarse):
+def test_a_backward_pass_under_autocast_is_that_of_the_forward_pass(tf32):
     x, W = torch.randn(6, 8, requires_grad=True), torch.randn(5, 8, requires_grad=True)
     y = projection.project(x, W, None)
     expected = torch.autograd.grad(y.sum(), [x, W], retain_graph=True)
@@ -77,7 +77,7 @@ def test_a_way_back_under_autocast_is_that_of_the_way_forth(coarse):
 @on_a_gpu
 @pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # the thread of the way back is new
 @pytest.mark.parametrize("allowed", [True, False])
-def test_on_a_gpu_it_is_as_coarse_as_cudnn_may_be_both_ways(allowed):
+def test_on_a_gpu_it_has_the_precision_of_cudnn_forward_and_backward(allowed):
     rnn = torch.backends.cudnn.rnn
     before, rnn.fp32_precision = rnn.fp32_precision, "tf32" if allowed else "ieee"
     try:

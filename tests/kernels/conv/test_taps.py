@@ -19,7 +19,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from recollect.kernels.conv import taps
 
     seen = []
-    for name in ("correlated", "gathered"):
+    for name in ("correlate", "correlate_inputs"):
         own = getattr(taps, name)
         monkeypatch.setattr(taps, name, lambda *given, name=name, own=own: seen.append(name) or own(*given))
     return seen
@@ -38,7 +38,7 @@ def test_narrow_convolutions_and_their_gradients_are_a_librarys(shape, launches)
     y = Taps.apply(seen, weight, dilation)
     slope = torch.randn_like(y)
     found = [y, *torch.autograd.grad(y, [seen, weight], slope)]
-    assert launches == ["correlated", "correlated", "gathered"]
+    assert launches == ["correlate", "correlate", "correlate_inputs"]
     x, w = (t.detach().double().requires_grad_() for t in (seen, weight))
     oracle = conv1d(x.mT, w, dilation=dilation).mT
     for a, b in zip(found, [oracle, *torch.autograd.grad(oracle, [x, w], slope.double())], strict=True):
@@ -48,7 +48,7 @@ def test_narrow_convolutions_and_their_gradients_are_a_librarys(shape, launches)
 def test_gradients_of_gradients_take_the_plain_form(launches):
     seen, weight, dilation = drawn(*SHAPES[0])
     (first,) = torch.autograd.grad(Taps.apply(seen, weight, dilation).square().sum(), seen, create_graph=True)
-    assert launches == ["correlated"]
+    assert launches == ["correlate"]
     assert torch.autograd.grad(first.square().sum(), weight)[0].abs().sum() > 0
 
 
@@ -59,7 +59,7 @@ def test_narrow_numbers_are_multiplied_as_they_are_and_summed_in_float32(dtype, 
     seen, weight, dilation = (t.detach().to(dtype) if torch.is_tensor(t) else t for t in drawn(*SHAPES[3]))
     y = Taps.apply(seen, weight, dilation)
     assert y.dtype == dtype
-    assert launches == ["correlated"]
+    assert launches == ["correlate"]
     oracle = conv1d(seen.double().mT, weight.double(), dilation=dilation).mT
     torch.testing.assert_close(y.double(), oracle.to(dtype).double(), rtol=0.01, atol=0.02)
 

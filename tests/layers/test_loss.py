@@ -1,4 +1,4 @@
-"""Cross-entropy in pieces: torch's own in values and gradients, finite differences, and no tensor of all the logits."""
+"""Cross-entropy in chunks: torch's own in values and gradients, finite differences, and no tensor of all the logits."""
 
 import pytest
 import torch
@@ -15,9 +15,9 @@ from recollect.models import language
 
 
 @pytest.fixture(params=[1, 8], ids=["as-it-is", "whole-tiles"])
-def small_pieces(request, monkeypatch):
+def small_chunks(request, monkeypatch):
     """Pieces of a few rows, on a device that likes the vocabulary as it is or in multiples of eight."""
-    monkeypatch.setitem(loss.PIECE, "cpu", 40)
+    monkeypatch.setitem(loss.CHUNK, "cpu", 40)
     monkeypatch.setitem(loss.GRAIN, "cpu", request.param)
 
 
@@ -40,7 +40,7 @@ def gradients(losses, tensors, weights=None):
     return torch.autograd.grad(losses, tensors, torch.ones_like(losses) if weights is None else weights)
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @given(
     rows=draws.integers(1, 30),
     vocab=draws.integers(2, 50),
@@ -66,7 +66,7 @@ def test_losses_and_gradients_are_torchs(rows, vocab, dim, bias, smoothing, igno
     torch.testing.assert_close(silent, expected.detach(), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_gradients_are_those_of_finite_differences(reduction, smoothing):
@@ -78,7 +78,7 @@ def test_gradients_are_those_of_finite_differences(reduction, smoothing):
     assert torch.autograd.gradcheck(run, tensors)
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 @pytest.mark.parametrize("frozen", [0, 1, 2])
 def test_what_is_frozen_gets_no_gradient_and_changes_none(reduction, frozen):
@@ -91,7 +91,7 @@ def test_what_is_frozen_gets_no_gradient_and_changes_none(reduction, frozen):
         torch.testing.assert_close(mine, expected, rtol=0, atol=0)
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_a_second_derivative_is_refused_rather_than_wrong(reduction):
     tensors, targets = inputs(9, 12, 3)
@@ -100,7 +100,7 @@ def test_a_second_derivative_is_refused_rather_than_wrong(reduction):
         torch.autograd.grad(value, tensors[:1], create_graph=True)
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_a_loss_too_large_for_a_probability_stays_finite(reduction):
     hidden, weight = torch.full((6, 1), 40.0, requires_grad=True), torch.linspace(-5, 5, 12)[:, None].requires_grad_()
@@ -109,7 +109,7 @@ def test_a_loss_too_large_for_a_probability_stays_finite(reduction):
     assert all(g.isfinite().all() for g in gradients(found, [hidden, weight]))
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_under_autocast_it_is_as_near_to_the_truth_as_torch(reduction):
     """Both round to bfloat16; the distance of each from float64 is compared, with room for luck."""
@@ -147,7 +147,7 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("way", ["none", "mean", "no gradient"])
 def test_the_logits_never_stand_whole_in_memory(way, monkeypatch):
     rows, vocab, dim = 64, 30, 3
-    monkeypatch.setitem(loss.PIECE, "cpu", 8 * vocab)
+    monkeypatch.setitem(loss.CHUNK, "cpu", 8 * vocab)
     tensors, targets = inputs(rows, vocab, dim)
     with Largest() as seen:
         if way == "no gradient":
@@ -169,7 +169,7 @@ def test_a_few_logits_are_taken_whole():
     assert torch.equal(found, plain(*tensors, targets))
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("model", ["transformer", "lstm"])
 @pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
 def test_a_whole_model_gets_the_gradients_of_its_logits(model, tie):
@@ -197,7 +197,7 @@ def test_a_whole_model_gets_the_gradients_of_its_logits(model, tie):
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_it_compiles_whole_and_keeps_no_logits(reduction, backend, monkeypatch):
     rows, vocab, dim = 16, 30, 3
-    monkeypatch.setitem(loss.PIECE, "cpu", 8 * vocab)
+    monkeypatch.setitem(loss.CHUNK, "cpu", 8 * vocab)
     tensors, targets = inputs(rows, vocab, dim, dtype=torch.float32)
     saved = []
 
@@ -219,7 +219,7 @@ def test_it_compiles_whole_and_keeps_no_logits(reduction, backend, monkeypatch):
 @pytest.mark.parametrize("vocab", [512, 500])
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_it_can_be_captured_and_is_torchs_on_a_gpu(reduction, vocab, monkeypatch):
-    monkeypatch.setitem(loss.PIECE, "cuda", 64 * 512)
+    monkeypatch.setitem(loss.CHUNK, "cuda", 64 * 512)
     tensors, targets = inputs(256, vocab, 32, dtype=torch.float32)
     tensors, targets = [t.detach().cuda().requires_grad_() for t in tensors], targets.cuda()
 
