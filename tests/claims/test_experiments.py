@@ -171,7 +171,7 @@ def pretend(task, model, *, steps, seed, device="cpu", params=None, split="valid
         figures=figures,
         curve=[{"valid": 0.5, "norm": 1.0, "seconds": 1.0}],
         model=SimpleNamespace(config=SimpleNamespace(width=width)),
-        task=SimpleNamespace(test=data),
+        task=SimpleNamespace(data=data),
         artifacts=None,
     )
 

@@ -207,7 +207,7 @@ def test_errors_of_a_stretch_are_those_of_its_forecasts():
     values = torch.arange(10.0)
     window = lambda rows: SimpleNamespace(x=values[list(rows)], y=values[list(rows)] + 2)  # noqa: E731
     made: Any = SimpleNamespace(
-        task=SimpleNamespace(window=window), model=SimpleNamespace(look=lambda x: SimpleNamespace(mean=x))
+        task=SimpleNamespace(window=window), model=SimpleNamespace(forecast=lambda x: SimpleNamespace(mean=x))
     )
     assert stationary.error(made, range(2, 5)) == pytest.approx(4)
 

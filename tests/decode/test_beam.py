@@ -532,7 +532,9 @@ def test_a_stop_comes_once_nothing_can_enter_the_list():
 def test_the_device_is_asked_once_a_step(how, monkeypatch):
     model, asked = lengthy(lively("transformer"), by=100), []
     memory = model.encode(SOURCES)
-    monkeypatch.setattr(attention.Attention, "level", lambda *_: None)  # as on a GPU, whose clocks it does not ask for
+    monkeypatch.setattr(
+        attention.Attention, "common_slot", lambda *_: None
+    )  # as on a GPU, whose clocks it does not ask for
     for name in ("tolist", "item", "nonzero", "__int__", "__float__"):
         real = getattr(Tensor, name)
         monkeypatch.setattr(Tensor, name, lambda *given, real=real: (asked.append(1), real(*given))[1])

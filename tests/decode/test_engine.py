@@ -237,7 +237,9 @@ def test_rows_that_have_met_their_end_leave_the_batch():
     sizes = []
     used.model.register_forward_pre_hook(lambda module, given: sizes.append(len(given[0])))
     prompts = ["abcde", "a", "ab", "abc"]  # the script goes on where each prompt ends
-    (text,) = stream.generate_text(used.model, used.kept, prompts, sampling.Config(length=30, greedy=True), stops=["g"])
+    (text,) = stream.generate_text(
+        used.model, used.artifacts, prompts, sampling.Config(length=30, greedy=True), stops=["g"]
+    )
     assert text == "\n\n".join(["abcdef", "abcdef", "abcdef", "abcdef"])
     assert sizes == [4, 4, 4, 4, 4, 2, 1], "the prompts, then six steps: ends come after 2, 4, 5 and 6 of them"
 

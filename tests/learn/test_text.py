@@ -33,7 +33,7 @@ def learn(model, task, *, layers=1, lr=1e-2, steps=300, tie=False, **settings):
     torch.manual_seed(SEED)
     heads = {"heads": 2} if model in tiny.HEADED else {}
     config = language.Config(
-        vocab=task.corpus.tokenizer.size, model=model, width=16, layers=layers, tie=tie, **heads | settings
+        vocab=task.data.tokenizer.size, model=model, width=16, layers=layers, tie=tie, **heads | settings
     )
     train = Settings(steps=steps, lr=lr, warmup=steps // 10, weight_decay=0.0, eval_every=steps, seed=SEED)
     return Trainer(task, config.build(), train, None, torch.device("cpu")).run()["nats_per_token"]

@@ -46,7 +46,7 @@ def trained(model, *, device="cpu", dtype=torch.float32, windows="random", steps
         task.evaluate = partial(evaluate, task.evaluate)
     layer = {"window": 8} if model == "transformer" and windows == "sequential" else {}
     config = language.Config(
-        vocab=task.corpus.tokenizer.size, model=model, width=8, layers=1, layer=layer, **tiny_heads(model)
+        vocab=task.data.tokenizer.size, model=model, width=8, layers=1, layer=layer, **tiny_heads(model)
     )
     settings = Settings(steps=steps, warmup=2, eval_every=3, save_every=steps, **settings)
     trainer = Trainer(task, config.build().to(dtype), settings, None, torch.device(device))
@@ -117,7 +117,7 @@ def test_what_changes_with_each_batch_is_no_reason_to_compile_again(monkeypatch)
         seen.append(batch.number)
         return task.loss(model, batch, carry)
 
-    model = language.Config(vocab=task.corpus.tokenizer.size, model="rnn", width=4, layers=1).build()
+    model = language.Config(vocab=task.data.tokenizer.size, model="rnn", width=4, layers=1).build()
     batch = next(task.batches("train", 0, start=7))
     assert batch.number == 7
     for alike in (True, False):
@@ -161,7 +161,7 @@ def test_a_captured_step_leaves_alone_what_its_loss_does_not_depend_on(accumulat
     for captured in (False, True):
         torch.manual_seed(0)
         task = tiny.task(tiny.prose(2000), context=8, batch=2, windows="sequential")
-        config = language.Config(vocab=task.corpus.tokenizer.size, model="ttt-linear", width=8, layers=1, heads=2)
+        config = language.Config(vocab=task.data.tokenizer.size, model="ttt-linear", width=8, layers=1, heads=2)
         model = config.build().double()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1, momentum=0.5)
 

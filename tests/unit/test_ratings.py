@@ -281,14 +281,14 @@ def test_axes_are_the_same_however_the_vectors_are_turned():
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     """Runs on generated ratings: with biases, without, with hand-set features, of biases alone."""
-    runs = {
+    configs = {
         "dot": configure(dim=3, steps=300, batch=1024),
         "no bias": configure(dim=3, steps=300, batch=1024, bias=False),
         "features": configure("features", features="truth", steps=300, batch=1024),
         "biases": configure("biases", steps=300, batch=1024),
     }
     folder = tmp_path_factory.mktemp("ratings")
-    for name, run in runs.items():
+    for name, run in configs.items():
         run = replace(run, train=replace(run.train, eval_every=100, save_every=300, weight_decay=0.1))
         runs.train(RatingsTask, run, str(folder / name))
     return folder

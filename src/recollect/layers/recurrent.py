@@ -132,8 +132,16 @@ class Recurrent(Cell[S]):
         """A chunk through torch's fused kernel, or through a persistent kernel of our own where there is one."""
         if self.uses_loop(x) and self.has_persistent_kernel(x):
             return self.run_loop(x, None, state)
-        y, *final = self.kernel(x, self.pack(state), *self.arguments(), batch_first=True)
+        y, *final = self.run_fused(x, self.pack(state), *self.arguments(), batch_first=True)
         return y, self.unpack(final, state)
+
+    def run_fused(self, x: Tensor, *rest: Any, **named: Any) -> Any:
+        """torch's fused kernel, without oneDNN where it has none for bfloat16: on CPUs that lack its instructions."""
+        bfloat16 = x.device.type == "cpu" and kernels.autocast_dtype(x) == torch.bfloat16
+        if bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            with torch.backends.mkldnn.flags(enabled=False):
+                return self.kernel(x, *rest, **named)
+        return self.kernel(x, *rest, **named)
 
     def ragged(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
         if x.shape[1] == 1:
@@ -153,7 +161,7 @@ class Recurrent(Cell[S]):
             y, after = self.run_packed(x.index_select(0, order), lengths[order], states.select(state, order), arguments)
             return y.index_select(0, back), states.select(after, back)
         rows = pack_padded_sequence(x, host, batch_first=True)
-        y, *final = self.kernel(rows.data, rows.batch_sizes, self.pack(state), *arguments)
+        y, *final = self.run_fused(rows.data, rows.batch_sizes, self.pack(state), *arguments)
         y, _ = pad_packed_sequence(rows._replace(data=y), batch_first=True, total_length=x.shape[1])
         return y, self.unpack(final, state)
 
@@ -212,7 +220,7 @@ class Recurrent(Cell[S]):
         first = states.map(lambda *parts: torch.cat(parts, dim=1), *starts)  # the directions as if they were layers
         arguments = self.arguments(back)
         if shortest == x.shape[1]:
-            y, *final = self.kernel(x, self.pack(first), *arguments, batch_first=True)
+            y, *final = self.run_fused(x, self.pack(first), *arguments, batch_first=True)
             both = self.unpack(final, first)
         else:
             y, both = self.run_packed(x, lengths, first, arguments)
