@@ -326,10 +326,11 @@ def test_two_places_asks_for_the_pair_of_symbols_before():
 
 def test_one_head_and_two_have_equally_many_parameters():
     found = {
-        count: training.train(heads.TwoPlacesTask, "transformer", steps=1, seed=0, layers=1, width=8, batch=2, eval_rows=4,
-                              heads=count).figures["params"]
+        count: training.train(
+            heads.TwoPlacesTask, "transformer", steps=1, seed=0, layers=1, width=8, batch=2, eval_rows=4, heads=count
+        ).figures["params"]
         for count in heads.HEADS
-    }  # fmt: skip
+    }
     assert len(set(found.values())) == 1
 
 

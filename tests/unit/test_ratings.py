@@ -337,7 +337,7 @@ def test_the_nearest_items_are_those_with_like_features(learned):
 
 
 def test_directions_are_told_with_their_share_and_both_ends(learned):
-    found = score_axes(runs.load(learned / "dot"), n=2)
+    found = score_axes(runs.load(learned / "dot"), count=2)
     assert [row["axis"] for row in found] == [1, 2, 3]
     assert sum(row["share"] for row in found) == pytest.approx(1)
     assert all(len(row["high"]) == len(row["low"]) == 2 for row in found)
