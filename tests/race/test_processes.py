@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from recollect.race.processes import Died, Task, run_in_processes, run_tasks
+from recollect.race.entry import run_tasks
+from recollect.race.processes import Died, Task, run_in_processes
 
 pytestmark = pytest.mark.slow
 

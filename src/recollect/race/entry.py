@@ -1,7 +1,7 @@
 """One entry of a heat: trained as any run is, then measured; its run folder stays and is a run like any other."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, log10
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..train import run as runs
 from ..train.folder import RunFolder
 from ..train.loop import Interrupted
 from . import evidence
+from .processes import Task, Tick, run_in_processes
 from .terms import Terms, accepted, task_of
 
 EVALUATIONS = 10  # evaluations on the way
@@ -137,6 +138,16 @@ def _row(entry: Entry) -> dict[str, Any]:
             "run": f"runs/{entry.folder.name}",
         }
     )
+
+
+def run_tasks(tasks: Sequence[Task], jobs: int, tick: Tick = lambda running: None) -> Iterator[tuple[Task, Any]]:
+    """Each task with its result as it ends, so many at a time; with one job all run in this process."""
+    if jobs > 1:
+        yield from run_in_processes(tasks, jobs, tick)
+        return
+    for task in tasks:
+        tick([task])
+        yield task, task.function(task.given)
 
 
 def error_line(error: Exception) -> str:

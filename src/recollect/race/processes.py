@@ -34,16 +34,6 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_tasks(tasks: Sequence[Task], jobs: int, tick: Tick = lambda running: None) -> Iterator[tuple[Task, Any]]:
-    """Each task with its result as it ends, so many at a time; with one job all run in this process."""
-    if jobs > 1:
-        yield from run_in_processes(tasks, jobs, tick)
-        return
-    for task in tasks:
-        tick([task])
-        yield task, task.function(task.given)
-
-
 def run_in_processes(
     tasks: Sequence[Task], jobs: int, tick: Tick = lambda running: None, limit: float = math.inf
 ) -> Iterator[tuple[Task, Any]]:

@@ -19,9 +19,9 @@ from ..core.heat import Heat
 from ..train.folder import RunFolder
 from ..train.progress import Progress, span
 from . import search
-from .entry import Entry, configure, failed, folder_of, race
+from .entry import Entry, configure, failed, folder_of, race, run_tasks
 from .notes import write_notes, write_progress
-from .processes import Died, Task, run_tasks
+from .processes import Died, Task
 from .summary import mark_unfair
 from .terms import Terms, task_of
 

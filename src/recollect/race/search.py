@@ -14,8 +14,8 @@ from typing import Any
 from ..core.files import write_aside
 from ..train.progress import Progress
 from . import rates
-from .entry import Entry, folder_of, grid, nothing, try_rate
-from .processes import Died, Task, count_cores, run_tasks
+from .entry import Entry, folder_of, grid, nothing, run_tasks, try_rate
+from .processes import Died, Task, count_cores
 from .terms import Terms, task_of
 
 DEFAULT_COUNT = 3  # rates that are tried where none is committed

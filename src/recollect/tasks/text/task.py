@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ...core import bptt as through_time
+from ...core import bptt
 from ...core import state as states
 from ...core.contract import ContractError, Memory
 from ...core.settings import known
@@ -257,22 +257,17 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
         return Batch(tokens[:, :-1], tokens[:, 1:], fresh, number, scale)
 
     def loss(self, model: nn.Module, batch: Batch, carry: Any = None) -> Loss:
-        value, state = through_time.mean(
-            model,
-            batch.x,
-            batch.y,
-            None if batch.fresh else carry,
-            self._segments(batch),
-            smoothing=self.config.smoothing,
-        )
-        kept = state if self.config.windows == "sequential" else None
-        return Loss(value * batch.scale, batch.y.numel(), kept)
-
-    def _segments(self, batch: Batch) -> list[through_time.Segment]:
-        """Drawn by the batch's number, so that a resumed run draws the same."""
-        config = self.config
-        draw = torch.Generator().manual_seed(self.seed * 1_000_003 + batch.number) if config.bptt != "full" else None
-        return through_time.plan(config.bptt, batch.x.shape[1], config.segment, config.cut, draw)
+        """The mean over the window; gradients go through all of it, or end between segments as `bptt` says."""
+        config, before = self.config, None if batch.fresh else carry
+        if config.bptt == "full":
+            options: dict[str, Any] = {"smoothing": config.smoothing, "reduction": "mean"}
+            value, state = model.nll(batch.x, batch.y, before, **options)  # type: ignore[operator]
+        else:  # drawn by the batch's number, so that a resumed run draws the same
+            draw = torch.Generator().manual_seed(self.seed * 1_000_003 + batch.number)
+            segments = bptt.plan(config.bptt, batch.x.shape[1], config.segment, config.cut, draw)
+            value, state = bptt.mean(model, batch.x, batch.y, before, segments, smoothing=config.smoothing)
+        carried = state if config.windows == "sequential" else None
+        return Loss(value * batch.scale, batch.y.numel(), carried)
 
     @property
     def repeats(self) -> bool:
