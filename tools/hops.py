@@ -15,13 +15,13 @@ from typing import Any
 import recollect
 
 SKIPPED = {"cli/__init__.py", "core/contract.py"}  # the entry point, and the wrapper that every call of a layer passes
-HOME = Path(recollect.__file__).parent
+HOME = str(Path(recollect.__file__).parent) + "/"
 
 
 def file_of(frame: FrameType) -> str | None:
     """The file of a frame, relative to the package; None for other code."""
     name = frame.f_code.co_filename
-    return str(Path(name).relative_to(HOME)) if name.startswith(str(HOME)) else None
+    return name.removeprefix(HOME) if name.startswith(HOME) else None
 
 
 def stack_of(frame: FrameType | None) -> list[str]:
@@ -42,13 +42,15 @@ def trace(words: list[str]) -> tuple[list[str], set[str]]:
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal longest
-        if event != "call" or frame.f_code.co_name == "<module>" or (file := file_of(frame)) is None:
+        if event != "call" or (file := file_of(frame)) is None or frame.f_code.co_name == "<module>":
             return
         ran.add(file)
         if file.startswith("layers/"):
             found = stack_of(frame)
             if "train/loop.py" in found and len(found) > len(longest) and "evaluate" not in _functions(frame):
                 longest = found
+
+    import torch._dynamo  # imports would cost most of the time  # noqa: F401
 
     from recollect.cli import main
 
