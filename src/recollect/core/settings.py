@@ -8,7 +8,7 @@ import math
 import re
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 BpttName = Literal["full", "truncated", "random", "unbiased"]  # see core.bptt
@@ -48,8 +48,7 @@ def split(pairs: Iterable[str]) -> dict[str, str]:
 
 def parse(name: str, text: str, hint: Any) -> Any:
     """The value that `text` spells for a setting of type `hint`."""
-    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    choices = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
+    options, choices = options_of(hint), choices_of(hint)
     if text in choices:  # "none" may be one of them
         return text
     if text.lower() == "none" and type(None) in options:
@@ -80,46 +79,69 @@ def parse(name: str, text: str, hint: Any) -> Any:
     return text
 
 
-def distribute(settings: Mapping[str, str], homes: Mapping[str, type]) -> dict[str, dict[str, Any]]:
-    """Give each setting to the first of `homes` (name → dataclass) that has it, with its value parsed."""
+def distribute(settings: Mapping[str, Any], homes: Mapping[str, type]) -> dict[str, dict[str, Any]]:
+    """Give each setting to the first of `homes` (name → dataclass) that has it; values given as text are parsed."""
     found: dict[str, dict[str, Any]] = {home: {} for home in homes}
     hints = {home: get_type_hints(kind) for home, kind in homes.items()}
     names = {home: [field.name for field in fields(kind)] for home, kind in homes.items()}
-    for name, text in settings.items():
+    for name, value in settings.items():
         home = next((home for home in homes if name in names[home]), None)
         if home is None:
             known = sorted({n for group in names.values() for n in group})
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
             raise SettingError(f"--set: expected a known setting, found {name!r}{hint}")
-        found[home][name] = parse(name, text, hints[home][name])
+        found[home][name] = parse(name, value, hints[home][name]) if isinstance(value, str) else value
     return found
 
 
-def check_settings(config: Any, least: dict[str, int] | None = None) -> None:
-    """Refuse a setting outside its declared type: choices by name, counts from 1 (or `least`), dropout in [0, 1)."""
+def at_least(least: int, *, default: int | None) -> Any:
+    """A field of a settings dataclass that is a whole number from `least` on; without this they begin at 1."""
+    return field(default=default, metadata={"least": least})
+
+
+def lowest(own: Field[Any]) -> int:
+    """The least value of a setting that is a whole number."""
+    return own.metadata.get("least", 1)
+
+
+def check_settings(config: Any) -> None:
+    """Refuse a setting outside its declared type: choices by name, counts from 1 (or `at_least`), dropout in [0, 1)."""
     hints = get_type_hints(type(config))
     for own in fields(config):
-        value, hint = getattr(config, own.name), hints[own.name]
-        options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-        expected = None
-        if value is None and type(None) in options:
-            continue
-        if choices := [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]:
-            if value not in choices:
-                expected = "one of " + ", ".join(map(repr, choices))
-        elif int in options and float not in options:
-            lowest = (least or {}).get(own.name, 1)
-            if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-                expected = f"a whole number of at least {lowest}"
-        elif float in options and not (isinstance(value, int | float) and not isinstance(value, bool)):
-            expected = "a number"
-        elif bool in options and not isinstance(value, bool):
-            expected = "True or False"
-        elif own.name.endswith("dropout") and isinstance(value, int | float) and not 0 <= value < 1:
-            expected = "a share from 0 to below 1"
-        if expected:
+        value = getattr(config, own.name)
+        if expected := mismatch(own, hints[own.name], value):
             raise ContractError(f"{owner_of(type(config))}: expected {own.name} to be {expected}, found {value!r}")
+
+
+def mismatch(own: Field[Any], hint: Any, value: Any) -> str | None:
+    """What a setting is expected to be, where `value` is outside its declared type or range; else None."""
+    options = options_of(hint)
+    if value is None and type(None) in options:
+        return None
+    if choices := choices_of(hint):
+        return None if value in choices else "one of " + ", ".join(map(repr, choices))
+    if int in options and float not in options:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= lowest(own):
+            return None
+        return f"a whole number of at least {lowest(own)}"
+    if float in options and not (isinstance(value, int | float) and not isinstance(value, bool)):
+        return "a number"
+    if bool in options and not isinstance(value, bool):
+        return "True or False"
+    if own.name.endswith("dropout") and isinstance(value, int | float) and not 0 <= value < 1:
+        return "a share from 0 to below 1"
+    return None
+
+
+def options_of(hint: Any) -> tuple[Any, ...]:
+    """The members of a union type; any other type alone."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def choices_of(hint: Any) -> list[str]:
+    """The names that a setting may have, where its type lists them."""
+    return [name for option in options_of(hint) if get_origin(option) is Literal for name in get_args(option)]
 
 
 def owner_of(kind: type) -> str:

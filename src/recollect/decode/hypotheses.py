@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..core.contract import ContractError, check_settings
+from ..core.settings import ContractError, at_least, check_settings
 from . import sampling
 from .sampling import stable_topk
 
@@ -28,14 +28,14 @@ class Config:
     length_penalty: float = 0.6
     coverage: float = 0.0
     ratio: float = 2.0
-    extra: int = 20
+    extra: int = at_least(0, default=20)
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
-    seed: int = 0
+    seed: int = at_least(0, default=0)
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"extra": 0, "seed": 0})
+        check_settings(self)
         for name in ("length_penalty", "coverage", "ratio"):
             value = getattr(self, name)
             if not 0 <= value < float("inf"):

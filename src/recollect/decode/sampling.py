@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from ..core.contract import ContractError, check_settings
+from ..core.settings import ContractError, at_least, check_settings
 
 SORT_SHARE = 8  # with top_k above 1/8 of the vocabulary all logits are sorted
 MAX_KERNEL_TOKENS = 32  # that kernels select or forbid at a time: each is an iteration of a loop
@@ -24,16 +24,16 @@ class Config:
     makes tokens that are in the text already less likely.
     """
 
-    length: int = 200
+    length: int = at_least(0, default=200)
     greedy: bool = False
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
     penalty: float = 1.0
-    seed: int = 0
+    seed: int = at_least(0, default=0)
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"length": 0, "seed": 0})
+        check_settings(self)
         if not self.temperature > 0:
             raise ContractError(f"generate: expected temperature above 0, found {self.temperature}; 0 is --greedy")
         if self.top_p is not None and not 0 < self.top_p <= 1:

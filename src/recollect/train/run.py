@@ -33,10 +33,16 @@ Kind = type[Task[Any, Any]]
 # Settings
 
 
-def configure(task: Kind, texts: Mapping[str, str], *, model: str, **given: Any) -> RunConfig:
-    """The settings of a run from flags: each finds the dataclass that has it, and misspelt ones a suggestion.
+def setting_homes(task: Kind, model: str) -> dict[str, type]:
+    """The dataclasses that declare the settings of a run; where two have one of the same name, the first counts."""
+    return {"train": Settings, task.name: task.task_config, "data": task.data_config} | task.model_settings(model)
 
-    `given` are settings of the data that have a flag of their own, already with their types.
+
+def configure(task: Kind, texts: Mapping[str, Any], *, model: str, **given: Any) -> RunConfig:
+    """The settings of a run from flags and recipes: each finds its dataclass, and misspelt ones a suggestion.
+
+    Values of `texts` that are strings are parsed. `given` are settings of the data that have a flag of their own,
+    already with their types.
     """
     task.check_model(model)
     own = {field.name for field in fields(task.data_config)}
@@ -51,8 +57,7 @@ def configure(task: Kind, texts: Mapping[str, str], *, model: str, **given: Any)
         if name in texts:
             others = ", ".join(other for other in task.models if name not in task.unused_settings(other))
             raise SettingError(f"{name}: expected it with {others}, found it with {model}; leave it out")
-    homes = {"train": Settings, task.name: task.task_config, "data": task.data_config} | task.model_settings(model)
-    parts = distribute(texts, homes)
+    parts = distribute(texts, setting_homes(task, model))
     if "model" in parts["model"]:
         raise SettingError("--set: expected the model's name as --model, found it among the settings")
     settings = {"name": model} | parts["model"]

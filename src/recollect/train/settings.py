@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ..core.contract import ContractError, check_settings
+from ..core.settings import ContractError, at_least, check_settings
 
 OptimizerName = Literal["adamw", "sgd", "asgd"]
 ScheduleName = Literal["cosine", "constant", "inverse-sqrt", "plateau"]
@@ -31,10 +31,10 @@ class Settings:
     beta2: float = 0.99
     momentum: float = 0.0
     schedule: ScheduleName = "cosine"
-    warmup: int = 100
+    warmup: int = at_least(0, default=100)
     floor: float = 0.1
     plateau_factor: float = 0.25
-    plateau_patience: int = 1
+    plateau_patience: int = at_least(0, default=1)
     clip: float | None = 1.0
     clip_by: Literal["norm", "value"] = "norm"
     accumulate: int = 1
@@ -47,11 +47,11 @@ class Settings:
     eval_every: int = 250
     save_every: int = 250
     log_every: int = 10
-    seed: int = 0
+    seed: int = at_least(0, default=0)
     exact: bool = False
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"warmup": 0, "seed": 0, "plateau_patience": 0})
+        check_settings(self)
         if self.seed >= 2**53:  # every generator takes it, and a flag or a file says it to the last digit
             raise ContractError(f"settings: expected seed below 2^53, found {self.seed}")
         for name in ("tokens", "seconds", "flops", "lr", "clip"):

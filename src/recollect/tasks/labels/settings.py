@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ...core.settings import ContractError, check_file_names, check_settings, known, option
+from ...core.settings import ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
 
 StepName = Literal["pixel", "row"]
@@ -27,10 +27,10 @@ class DataConfig:
     text_column: str | None = None
     header: bool | None = None
     step: StepName = "pixel"
-    permute: int | None = None
+    permute: int | None = at_least(0, default=None)
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"permute": 0})
+        check_settings(self)
         check_file_names(self)
         known("tokenizer", self.tokenizer, TOKENIZERS)
 

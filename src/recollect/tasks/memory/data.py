@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from ...core.settings import at_least
 from . import gap_text
 from .generator import Rows, Test, everywhere
 from .random_choices import distinct, uniform
@@ -38,7 +39,7 @@ class Copy(Test):
     blank: ClassVar[int] = 8
     delimiter: ClassVar[int] = 9
 
-    distance: int = 20
+    distance: int = at_least(0, default=20)
     load: int = 10
     all_steps: bool = True
 
@@ -256,9 +257,9 @@ class Gap(Test):
     kind: ClassVar[str] = "gap"
     dial: ClassVar[str] = "distance"
 
-    distance: int = 20
+    distance: int = at_least(0, default=20)
     load: int = 1
-    distractors: int = 1
+    distractors: int = at_least(0, default=1)
 
     def problem(self) -> str | None:
         if self.load > len(gap_text.NAMES):

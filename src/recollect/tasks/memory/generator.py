@@ -35,7 +35,7 @@ class Test(ABC):
     reach: int = 1
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"distance": 0, "distractors": 0})
+        check_settings(self)
         if problem := self.problem():
             raise ContractError(f"{self.kind}: expected {problem}")
         if self.vary and self.value < self.least:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...core.contract import ContractError, check_settings
+from ...core.settings import ContractError, at_least, check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +21,13 @@ class Config:
 
     users: int
     items: int
-    dim: int = 8
+    dim: int = at_least(0, default=8)
     bias: bool = True
-    features: int = 0
+    features: int = at_least(0, default=0)
     scale: float = 0.1  # of the first random vectors
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"dim": 0, "features": 0})
+        check_settings(self)
         if not self.width and not self.bias:
             raise ContractError("ratings: expected vectors or biases, found neither; set dim or bias")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ...core.settings import ContractError, check_file_names, check_settings, option
+from ...core.settings import ContractError, at_least, check_file_names, check_settings, option
 
 GENERATED = "generated"
 TRUTH = "truth"  # as hand-set features: those that generated ratings were made from
@@ -28,10 +28,10 @@ class DataConfig:
     true_bias: float = 0.4
     spread: float = 0.8
     noise: float = 0.3
-    data_seed: int = 0
+    data_seed: int = at_least(0, default=0)
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"data_seed": 0})
+        check_settings(self)
         check_file_names(self)
         for name in ("true_bias", "spread", "noise"):
             if not getattr(self, name) >= 0:

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...core.contract import ContractError, check_settings
+from ...core.settings import ContractError, at_least, check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     order: int = 1
-    bins: int = 16
+    bins: int = at_least(2, default=16)
     lean: float = 1.0
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"bins": 2})
+        check_settings(self)
         if not self.lean >= 0:
             raise ContractError(f"markov: expected lean of at least 0, found {self.lean}")
         if self.bins**self.order > 1 << 16:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ...core.settings import ContractError, check_settings, option
+from ...core.settings import ContractError, at_least, check_settings, option
 
 HeaderName = Literal["auto", "yes", "no"]
 FillName = Literal["linear", "mask", "refuse"]
@@ -28,11 +28,11 @@ class DataConfig:
     period: int | None = None
     valid_share: float = 0.1
     test_share: float = 0.2
-    draw: int = 0
+    draw: int = at_least(0, default=0)
     whole: bool = False
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"draw": 0})
+        check_settings(self)
         for name in ("data", "target"):
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):

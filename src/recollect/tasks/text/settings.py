@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ...core.settings import BpttName, ContractError, check_file_names, check_settings, known, option
+from ...core.settings import BpttName, ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
 
 Rule = Literal["windows", "stateful", "sliding"]
@@ -50,10 +50,10 @@ class Config:
     smoothing: float = 0.0
     eval_rule: Rule = "windows"
     eval_batch: int = 64
-    eval_tokens: int | None = None
+    eval_tokens: int | None = at_least(2, default=None)
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"eval_tokens": 2})
+        check_settings(self)
         if self.vary and self.windows != "sequential":
             raise ContractError("text: vary=True needs windows=sequential")
         if not 0 <= self.smoothing < 1 or not 0 < self.cut < 1:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from ...core.settings import ContractError, check_file_names, check_settings, known, option
+from ...core.settings import ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
 
 LONGEST = 250  # tokens of a sentence that is trained on
@@ -67,10 +67,10 @@ class Config:
     length_penalty: float = 0.6
     coverage: float = 0.0
     ratio: float = 2.0
-    extra: int = 20
+    extra: int = at_least(0, default=20)
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"extra": 0})
+        check_settings(self)
         for name in ("smoothing", "sampling"):
             if not 0 <= getattr(self, name) < 1:
                 raise ContractError(f"translation: expected {name} in [0, 1), found {getattr(self, name)}")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from recollect.core.settings import check_settings, option
+from recollect.core.settings import at_least, check_settings, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,10 +12,10 @@ class DataConfig:
     length: int = option(6, "Of first: symbols of a row.")
     symbols: int = 4
     rows: int = 512
-    draw: int = 0
+    draw: int = at_least(0, default=0)
 
     def __post_init__(self) -> None:
-        check_settings(self, least={"draw": 0})
+        check_settings(self)
 
 
 @dataclass(frozen=True, kw_only=True)
