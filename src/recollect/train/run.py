@@ -72,14 +72,13 @@ def configure(task: Kind, texts: Mapping[str, Any], *, model: str, **given: Any)
 
 
 def to_json(task: Kind, config: RunConfig) -> dict[str, Any]:
-    parts = {"data": config.data, task.name: config.task, "train": config.train}
-    own = {name: asdict(part) for name, part in parts.items()}
-    return {"task": task.name, "data": own["data"], task.name: own[task.name], "model": config.model} | {
-        "train": own["train"]
-    }
+    """The settings of a run for config.json."""
+    data, own, train = (asdict(part) for part in (config.data, config.task, config.train))
+    return {"task": task.name, "data": data, task.name: own, "model": config.model, "train": train}
 
 
 def from_json(task: Kind, content: dict[str, Any], path: Path) -> RunConfig:
+    """The settings of a run from config.json."""
     if content.get("task") != task.name:
         raise RunError(f"{path}: expected the run of a {task.name} task, found one of {content.get('task')!r}")
     try:
