@@ -34,15 +34,27 @@ from ..layers.score import ScoreName
 from . import size
 
 Seq2SeqName = Literal["fixed", "context", "attend", "conv", "transformer"]
-RECURRENT = ("fixed", "context", "attend")
-DECODER_LAYERS = {  # the layer of each decoder, as the registry names it
-    "fixed": "fixed",
-    "context": "context",
-    "attend": "soft-align",
-    "conv": "gated-conv",
-    "transformer": "transformer-block",
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a model's name stands for: the decoder's layer as the registry names it, and what goes with it."""
+
+    layer: str
+    recurrent: bool = True  # else positions are added to the embeddings
+    heads: bool = False  # of attention, with feed-forward networks between
+    both_ways: bool = False  # whether a recurrent encoder reads in both directions, where the settings name none
+    gist: Literal["state", "last"] | None = None  # what the decoder reads of the source, where that is one vector
+
+
+KINDS: dict[str, Kind] = {
+    "fixed": Kind("fixed", gist="state"),
+    "context": Kind("context", gist="last"),
+    "attend": Kind("soft-align", both_ways=True),
+    "conv": Kind("gated-conv", recurrent=False),
+    "transformer": Kind("transformer-block", recurrent=False, heads=True),
 }
-MODELS = tuple(DECODER_LAYERS)
+MODELS = tuple(KINDS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +91,12 @@ class ReaderConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.model == "transformer" and self.width % self.heads:
+        if self.kind.heads and self.width % self.heads:
             raise ContractError(f"seq2seq: expected heads to divide width {self.width}, found {self.heads} heads")
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.model]
 
     @property
     def inner(self) -> float:
@@ -101,10 +117,15 @@ class ReaderConfig:
             "transformer": self._transformer,
         }
         layers = made[self.model](memory_dim)
-        if self.dropout and self.model in RECURRENT:  # the others drop out inside
+        if self.dropout and self.kind.recurrent:  # the others drop out inside
             layers = [drop.Config(dim=self.entry, dropout=self.dropout), *layers]
             layers.append(drop.Config(dim=self.width, dropout=self.dropout))
         return combine.StackConfig(dim=self.entry, layers=tuple(layers))
+
+    def fit_width(self, params: int, what: str) -> Self:
+        """The same model at the width whose number of parameters is nearest to `params`."""
+        grain = 2 * self.heads if self.kind.heads else 2
+        return size.fit(self, params, grain=grain, what=what, feeds=self.kind.heads)
 
     def _recurrent(self, memory_dim: int) -> dict[str, Any]:
         return {
@@ -137,7 +158,7 @@ class ReaderConfig:
             alignment=self.alignment,
             window=self.window,
             bias=True,
-            dropout=self.inner if self.model == "transformer" else 0.0,
+            dropout=self.inner if self.kind.heads else 0.0,
         )
 
     def _placed(self) -> list[LayerConfig]:
@@ -211,18 +232,18 @@ class Config(ReaderConfig):
 
     @property
     def two_way(self) -> bool:
-        return self.model == "attend" if self.both_ways is None else self.both_ways
+        return self.kind.both_ways if self.both_ways is None else self.both_ways
 
     def resolved(self) -> Self:
         """With the gist that history had where none is named: the last state as it is, and the last output."""
-        if self.gist is not None or self.model not in ("fixed", "context"):
+        if self.gist is not None or self.kind.gist is None:
             return self
-        copied = self.model == "fixed" and not self.two_way and self.depth == self.layers
+        copied = self.kind.gist == "state" and not self.two_way and self.depth == self.layers
         return replace(self, gist="state" if copied else "last")
 
     def reader(self) -> LayerConfig:
         """The encoder's settings."""
-        if self.model == "transformer":
+        if self.kind.heads:
             return encoder.TransformerConfig(
                 dim=self.width,
                 num_layers=self.depth,
@@ -236,7 +257,7 @@ class Config(ReaderConfig):
                 dropout=self.dropout,
                 inner_dropout=self.inner,
             )
-        if self.model == "conv":
+        if not self.kind.recurrent:
             places = "sinusoid" if self.positions == "rotary" else self.positions
             return encoder.ConvolutionConfig(
                 dim=self.width,
@@ -254,9 +275,7 @@ class Config(ReaderConfig):
 
     def sized(self, params: int) -> Self:
         """The same model at the width whose number of parameters is nearest to `params`."""
-        grain = 2 * self.heads if self.model == "transformer" else 2
-        what = f"{self.model} with vocabularies of {self.source:,} and {self.target:,}"
-        return size.fit(self, params, grain=grain, what=what, feeds=self.model == "transformer")
+        return self.fit_width(params, f"{self.model} with vocabularies of {self.source:,} and {self.target:,}")
 
 
 class Reader(Layer[tuple]):
@@ -275,7 +294,7 @@ class Reader(Layer[tuple]):
 
     def start(self) -> None:
         """Initial weights: Xavier's in attention and feed-forward networks, torch's own in recurrent cells."""
-        if self.config.model == "transformer":
+        if self.config.kind.heads:
             for module in self.decoder.modules():
                 initialise(module)
         nn.init.normal_(self.embedding.weight, std=self.config.entry**-0.5)
@@ -286,7 +305,7 @@ class Reader(Layer[tuple]):
     @property
     def scale(self) -> float:
         """Of the embeddings: √width where positions are added to them (Vaswani 2017)."""
-        return math.sqrt(self.config.entry) if self.config.model in ("transformer", "conv") else 1.0
+        return math.sqrt(self.config.entry) if not self.config.kind.recurrent else 1.0
 
     def initial_state(
         self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
@@ -353,7 +372,7 @@ class Seq2Seq(Reader):
         self.config: Config = config
         self.encoder = encoder
         self.source_embedding = self.embedding if config.share == "all" else nn.Embedding(config.source, config.entry)
-        if config.model == "transformer":
+        if config.kind.heads:
             for module in encoder.modules():
                 initialise(module)
         if config.share != "all":
@@ -384,7 +403,7 @@ class Seq2Seq(Reader):
     def encoder_flops(self, batch: int, steps: int) -> int:
         """Of the matrix products that read a source of `steps` tokens."""
         products = sum(p.numel() for p in self.encoder.parameters() if p.dim() >= 2)
-        pairs = 2 * self.config.depth * self.config.width * steps if self.config.model == "transformer" else 0
+        pairs = 2 * self.config.depth * self.config.width * steps if self.config.kind.heads else 0
         return 2 * batch * steps * (products + pairs)
 
 

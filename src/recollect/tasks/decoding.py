@@ -43,7 +43,7 @@ class DecodingTask(Task[D, A]):
 
     @classmethod
     def unused_settings(cls, model: str) -> Sequence[str]:
-        return () if model in seq2seq.RECURRENT else ("cell",)
+        return () if seq2seq.KINDS[model].recurrent else ("cell",)
 
     @classmethod
     def resolve_model(cls, settings: dict[str, Any], artifacts: A, params: int | None) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class DecodingTask(Task[D, A]):
 
     @classmethod
     def layer_of(cls, model: str) -> str:
-        return seq2seq.DECODER_LAYERS[model]
+        return seq2seq.KINDS[model].layer
 
 
 # Losses

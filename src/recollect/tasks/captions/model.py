@@ -17,7 +17,6 @@ from typing import Literal, Self
 from torch import Tensor
 
 from ...core.contract import ContractError, Memory
-from ...models import size
 from ...models.seq2seq import Reader, ReaderConfig
 from . import vision
 
@@ -65,13 +64,11 @@ class Config(ReaderConfig):
 
     def resolved(self) -> Self:
         """With the gist that a picture has."""
-        return replace(self, gist="mean") if self.model in ("fixed", "context") else self
+        return replace(self, gist="mean") if self.kind.gist else self
 
     def sized(self, params: int) -> Self:
         """The same CNN with a decoder of the width at which both have the number of parameters nearest to `params`."""
-        grain = 2 * self.heads if self.model == "transformer" else 2
-        what = f"{self.model} with {self.words:,} words and a CNN of {self.channels} channels"
-        return size.fit(self, params, grain=grain, what=what, feeds=self.model == "transformer")
+        return self.fit_width(params, f"{self.model} with {self.words:,} words and a CNN of {self.channels} channels")
 
 
 class Captioner(Reader):
