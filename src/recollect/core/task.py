@@ -5,10 +5,10 @@ which settings there are, how data and models are made from them. An instance is
 it makes batches, computes losses and measures. One module trains them all (`train.run`), one loop (`train.loop`).
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -261,6 +261,10 @@ class Task(ABC, Generic[D, A]):
     def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
         """What a model reaches: `metric` is {name, value, rule}, and whatever else a row should hold."""
 
+    def metric_row(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The metric of an evaluation, as `figures` and a row have it."""
+        return {"name": self.metric, "value": found[self.metric], "rule": found["rule"]}
+
     @classmethod
     def evaluation_rules(cls, name: str) -> list[str]:
         """The rules of measuring that `name` stands for, in tasks that have several."""
@@ -303,28 +307,16 @@ class Task(ABC, Generic[D, A]):
         return own.flops, own.state_bytes
 
 
-def build_error(name: Any, error: Exception) -> ContractError:
-    """What a model cannot be built from, in one line."""
-    reason = " ".join(str(error).split())
-    return ContractError(f"model: expected settings of {name!r}, found others ({reason})")
-
-
-BUILD_ERRORS = (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError)
-
-
-def artifact_path(folder: Path, name: str) -> Path:
-    """A file that a run folder must hold."""
-    path = folder / name
-    if not path.exists():
-        raise RunError(f"{path}: expected this file in the run folder, found none")
-    return path
-
-
-def read_artifact(folder: Path, name: str) -> Any:
-    """The JSON of a file that a run folder must hold."""
+@contextmanager
+def building(model: Any) -> Iterator[None]:
+    """Turns what is raised where a model is built from settings that do not fit it into one line."""
     try:
-        return json.loads(artifact_path(folder, name).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, RunError):
-            raise
-        raise RunError(f"{folder / name}: expected JSON, found something else ({error})") from error
+        yield
+    except (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise ContractError(f"model: expected settings of {model!r}, found others ({reason})") from error
+
+
+def describe_model(model: str, config: Any, decided: Sequence[str] = ()) -> dict[str, Any]:
+    """What config.json says of a model: its name, and its settings but for those that its data decide."""
+    return {"name": model} | {key: value for key, value in asdict(config).items() if key not in (*decided, "model")}

@@ -75,7 +75,7 @@ class Ratings:
     """Ratings by split."""
 
     name: str
-    kept: Artifacts
+    artifacts: Artifacts
     train: Part
     valid: Part
     test: Part

@@ -12,7 +12,8 @@ TRUTH = "truth"  # as hand-set features: those that generated ratings were made 
 class DataConfig:
     """Where the ratings are: files, or `generated`, with how many users, items and ratings, of which true `rank`.
 
-    `features` is a file of hand-set item features (or `truth`, of generated ratings), `titles` one of items' names.
+    `true_bias` and `spread` are the standard deviations of each generated bias and of the dot product. `features` is a
+    file of hand-set item features (or `truth`, of generated ratings), `titles` one of items' names.
     """
 
     data: tuple[str, ...] = option((GENERATED,), "File, folder or known set; may be given more than once.")
