@@ -22,7 +22,7 @@ from torch.nn.functional import dropout
 
 from ..core import ragged
 from ..core.contract import Config as LayerConfig
-from ..core.contract import ContractError, Cost, Encoder, Layer, Memory, check_settings, check_state
+from ..core.contract import ContractError, Cost, Encoder, Memory, check_settings
 from ..layers import combine, context, cross_attention, encoder, fixed, gated_conv, mlp, norm, position, transformer
 from ..layers import dropout as drop
 from ..layers import soft_align as align
@@ -32,6 +32,7 @@ from ..layers.fixed import CELLS, CellName
 from ..layers.norm import NormName
 from ..layers.score import ScoreName
 from . import size
+from .tokens import TokenModel, check_tokens
 
 Seq2SeqName = Literal["fixed", "context", "attend", "conv", "transformer"]
 
@@ -278,8 +279,10 @@ class Config(ReaderConfig):
         return self.fit_width(params, f"{self.model} with vocabularies of {self.source:,} and {self.target:,}")
 
 
-class Reader(Layer[tuple]):
+class Reader(TokenModel[tuple]):
     """A decoder with an embedding and logits: writes tokens, given the Memory of any encoder."""
+
+    noun = "decoder"
 
     def __init__(self, config: ReaderConfig, vocab: int, memory_dim: int) -> None:
         super().__init__()
@@ -311,19 +314,6 @@ class Reader(Layer[tuple]):
         self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
     ) -> tuple:
         return self.decoder.initial_state(batch, memory, like, capacity)
-
-    def check(self, x: Tensor, state: Any) -> None:
-        if x.dim() != 2 or x.shape[1] == 0 or x.is_floating_point():
-            raise ContractError(
-                f"decoder: expected tokens of shape (batch, steps ≥ 1), found {x.dtype} {tuple(x.shape)}"
-            )
-        if state is not None:
-            check_state(self, state, len(x))
-
-    def diagnose(self, x: Tensor, state: Any) -> str | None:
-        if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < self.vocab:
-            return f"expected tokens from 0 to {self.vocab - 1}, found {int(x.min())} to {int(x.max())}"
-        return None
 
     def embed(self, x: Tensor) -> Tensor:
         return self.embedding(x) * self.scale if self.scale != 1 else self.embedding(x)
@@ -380,10 +370,7 @@ class Seq2Seq(Reader):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
         """source: B S tokens → what the decoder reads; places stand in the order of the source, however it was read."""
-        if source.dim() != 2 or source.shape[1] == 0 or source.is_floating_point():
-            raise ContractError(
-                f"encoder: expected tokens of shape (batch, steps ≥ 1), found {source.dtype} {tuple(source.shape)}"
-            )
+        check_tokens(source, "encoder")
         lengths = ragged.check_lengths(lengths, source, least=1)
         return self.read_source(
             self.embed_source(source.masked_fill(~ragged.mask(lengths, source.shape[1]), 0)), lengths
