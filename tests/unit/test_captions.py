@@ -628,7 +628,7 @@ def test_a_decoder_does_not_know_that_it_reads_a_picture(settings):
     config = seq2seq.Config(
         source=7, target=WORDS, width=8, gist="mean", dropout=0.1, **{"align": "cell-first"} | settings
     )
-    reader = seq2seq.Reader(config, WORDS, model.eye.width).double().eval()
+    reader = seq2seq.Decoder(config, WORDS, model.eye.width).double().eval()
     reader.load_state_dict({name: w for name, w in model.state_dict().items() if not name.startswith("eye.")})
     x, memory = torch.randint(WORDS, (3, 5)), model.encode(seen())
     written = model(x, memory=memory)[0]

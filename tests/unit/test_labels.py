@@ -23,7 +23,7 @@ from recollect.tasks.labels import task as labels
 from recollect.tasks.labels.idx import read_idx
 from recollect.tasks.labels.labelled import Artifacts, Labelled, Part
 from recollect.tasks.labels.task import LabelsTask
-from recollect.tasks.labels.texts import in_order, low
+from recollect.tasks.labels.texts import has_low_hash, sort_labels
 from recollect.tasks.labels.use import classify
 from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
@@ -240,8 +240,8 @@ def test_long_texts_are_cut_and_that_is_told(table):
 
 
 def test_labels_are_in_the_order_of_their_numbers_or_letters():
-    assert in_order(["10", "9", "-1"]) == ("-1", "9", "10")
-    assert in_order(["b", "a", "10"]) == ("10", "a", "b")
+    assert sort_labels(["10", "9", "-1"]) == ("-1", "9", "10")
+    assert sort_labels(["b", "a", "10"]) == ("10", "a", "b")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_label_that_training_lacks_is_refused_with_its_line(tmp_path, table):
 
 
 def test_a_label_that_the_hash_took_from_training_is_left_out_and_told(tmp_path):
-    rare = next(f"rare{n}" for n in range(1000) if low(f"rare{n}", 0.1))
+    rare = next(f"rare{n}" for n in range(1000) if has_low_hash(f"rare{n}", 0.1))
     found = sets.load(write(tmp_path / "rare.tsv", [*sentences(), (rare, "odd")]))
     assert found.artifacts.classes == ("neg", "pos")
     assert any("1 rows of labels that training lacks were left out, the first in line 161" in n for n in found.notes)

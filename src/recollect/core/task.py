@@ -1,8 +1,8 @@
 """A task: its data, the models that can be trained on it, its loss, its metric, and what is shown of them.
 
-`Task` is a class of which every task has one subclass. The class itself knows what holds before anything is read:
-which settings there are, how data and models are made from them. An instance is bound to data, settings and a device:
-it makes batches, computes losses and measures. One module trains them all (`train.run`), one loop (`train.loop`).
+`Task` is a class of which every task has one subclass. The class itself describes what is known before data are
+read: which settings there are, how data and models are made from them. An instance is bound to data, settings and a
+device: it makes batches, computes losses and measures. `train.run` and `train.loop` train all of them.
 """
 
 from abc import ABC, abstractmethod
@@ -49,7 +49,7 @@ class Loss:
     """What one batch gives: the scalar to minimise, how much it counts, and the state to carry on."""
 
     value: Tensor
-    tokens: int  # what the batch adds to those of a run: read or predicted, as the task says
+    tokens: int  # what the batch adds to those of a run: read or predicted, by the task
     carry: Any = None  # the next batch's first state, for tasks that stream
 
 
@@ -111,7 +111,7 @@ class Task(ABC, Generic[D, A]):
     default: ClassVar[str]  # the model that is trained where none is named
     data_config: ClassVar[Any]  # frozen dataclasses
     task_config: ClassVar[Any]
-    usual: ClassVar[Mapping[str, str]] = {}  # settings where the flags say nothing
+    usual: ClassVar[Mapping[str, str]] = {}  # defaults of settings, where they differ from those of the dataclasses
     stacks: ClassVar[bool] = False  # whether any layer that can be stacked is a model here, by its name
     counted: ClassVar[Sequence[str]] = ()  # models that are counted, not trained
     unsized: ClassVar[Sequence[str]] = ()  # models without a width that could be solved for
@@ -167,7 +167,7 @@ class Task(ABC, Generic[D, A]):
     @classmethod
     @abstractmethod
     def describe_data(cls, data: D) -> dict[str, Any]:
-        """What config.json says of the data: `name`, `fingerprint` and counts."""
+        """The data in config.json: `name`, `fingerprint` and counts."""
 
     @classmethod
     @abstractmethod
@@ -318,5 +318,5 @@ def building(model: Any) -> Iterator[None]:
 
 
 def describe_model(model: str, config: Any, decided: Sequence[str] = ()) -> dict[str, Any]:
-    """What config.json says of a model: its name, and its settings but for those that its data decide."""
+    """A model in config.json: its name, and its settings but for those that its data decide."""
     return {"name": model} | {key: value for key, value in asdict(config).items() if key not in (*decided, "model")}

@@ -1,6 +1,6 @@
-"""Sequence to sequence: an encoder reads the source, a decoder writes the target; one dial says how it may look back.
+"""Sequence to sequence: an encoder reads the source, a decoder writes the target; models differ in how it reads.
 
-    fixed         the encoder's last state is the decoder's first, and all that it hears (Sutskever 2014)
+    fixed         the encoder's last state is the decoder's first, and all that it has of the source (Sutskever 2014)
     context       the same gist of the source enters every step and the output (Cho 2014)
     attend        soft alignment: at every step the source is looked up anew (Bahdanau 2015, Luong 2015)
     conv          convolutions on both sides, attention between them (Gehring 2017)
@@ -59,7 +59,7 @@ MODELS = tuple(KINDS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderConfig:
+class DecoderConfig:
     """How a decoder reads a Memory and writes tokens: everything but the encoder.
 
     None leaves a choice to the model: `gist` is what `fixed` and `context` know of the source; `kernel` is that of the
@@ -108,7 +108,7 @@ class ReaderConfig:
         """Width of the embeddings."""
         return self.embed or self.width
 
-    def decoder(self, memory_dim: int) -> LayerConfig:
+    def decoder_config(self, memory_dim: int) -> LayerConfig:
         """The layers between the target's embedding and its logits, spelled out."""
         made: dict[str, Callable[[int], list[LayerConfig]]] = {
             "fixed": self._fixed,
@@ -147,8 +147,12 @@ class ReaderConfig:
         return [context.Config(gist=self.gist or "mean", **self._recurrent(memory_dim))]
 
     def _attend(self, memory_dim: int) -> list[LayerConfig]:
-        looks: dict[str, Any] = {"order": self.align, "score": self.score or "additive", "alignment": self.alignment}
-        return [align.Config(**self._recurrent(memory_dim), **looks, window=self.window)]
+        attention: dict[str, Any] = {
+            "order": self.align,
+            "score": self.score or "additive",
+            "alignment": self.alignment,
+        }
+        return [align.Config(**self._recurrent(memory_dim), **attention, window=self.window)]
 
     def _look(self, memory_dim: int, heads: int) -> cross_attention.Config:
         return cross_attention.Config(
@@ -203,7 +207,7 @@ class ReaderConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(ReaderConfig):
+class Config(DecoderConfig):
     """`source` and `target` are the sizes of the vocabularies.
 
     `both_ways` encodes the source in both directions (recurrent models; None: where the model attends). `reverse` reads
@@ -236,13 +240,13 @@ class Config(ReaderConfig):
         return self.kind.both_ways if self.both_ways is None else self.both_ways
 
     def resolved(self) -> Self:
-        """With the gist that history had where none is named: the last state as it is, and the last output."""
+        """With the gist of the papers where none is named: the last state as it is, or the last output."""
         if self.gist is not None or self.kind.gist is None:
             return self
         copied = self.kind.gist == "state" and not self.two_way and self.depth == self.layers
         return replace(self, gist="state" if copied else "last")
 
-    def reader(self) -> LayerConfig:
+    def encoder_config(self) -> LayerConfig:
         """The encoder's settings."""
         if self.kind.heads:
             return encoder.TransformerConfig(
@@ -279,15 +283,15 @@ class Config(ReaderConfig):
         return self.fit_width(params, f"{self.model} with vocabularies of {self.source:,} and {self.target:,}")
 
 
-class Reader(TokenModel[tuple]):
+class Decoder(TokenModel[tuple]):
     """A decoder with an embedding and logits: writes tokens, given the Memory of any encoder."""
 
     noun = "decoder"
 
-    def __init__(self, config: ReaderConfig, vocab: int, memory_dim: int) -> None:
+    def __init__(self, config: DecoderConfig, vocab: int, memory_dim: int) -> None:
         super().__init__()
         self.config, self.vocab = config, vocab
-        self.decoder = config.decoder(memory_dim).build()
+        self.decoder = config.decoder_config(memory_dim).build()
         self.embedding = nn.Embedding(vocab, config.entry)
         narrow = config.share != "none" and self.decoder.width != config.entry
         self.narrow = nn.Linear(self.decoder.width, config.entry) if narrow else nn.Identity()
@@ -338,11 +342,11 @@ class Reader(TokenModel[tuple]):
     def explain(self, state: tuple, x: Tensor) -> dict[str, Tensor]:
         """What the layers explain; and `source`, B S, how much of each place of the source went into this step.
 
-        `source` is the mean over all layers and heads that look the source up; a model that has none leaves it out.
+        `source` is the mean over all layers and heads that attend to the source; a model without any leaves it out.
         """
         found = self.decoder.explain(state, self.embed(x))
-        looks = [weights for name, weights in found.items() if name.endswith(".source")]  # B H S each
-        return found | ({"source": torch.cat(looks, dim=1).mean(dim=1)} if looks else {})
+        attended = [weights for name, weights in found.items() if name.endswith(".source")]  # B H S each
+        return found | ({"source": torch.cat(attended, dim=1).mean(dim=1)} if attended else {})
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
         body = self.decoder.cost(batch, steps, source)
@@ -352,12 +356,12 @@ class Reader(TokenModel[tuple]):
         return Cost(body.flops + 2 * batch * steps * each, body.state_bytes)
 
 
-class Seq2Seq(Reader):
+class Seq2Seq(Decoder):
     """An encoder for tokens, and a decoder that writes tokens."""
 
     def __init__(self, config: Config) -> None:
         config = config.resolved()
-        encoder: Encoder = config.reader().build()
+        encoder: Encoder = config.encoder_config().build()
         super().__init__(config, config.target, encoder.width)
         self.config: Config = config
         self.encoder = encoder

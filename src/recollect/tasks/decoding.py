@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from ..core.contract import ContractError, Memory
 from ..core.heat import Metric
-from ..core.inspection import Probe, Request, spread
+from ..core.inspection import Probe, Request, spread_evenly
 from ..core.task import A, D, LoadedRun, LoadRun, Task, building, describe_model
 from ..data.tokenizers.sentences import SentenceTokenizer
 from ..decode.beam import Config as Search
@@ -30,7 +30,7 @@ class DecodingTask(Task[D, A]):
     models = seq2seq.MODELS
     default = "attend"
     in_nats = True
-    model_config: ClassVar[type[Any]]  # a ReaderConfig, with the encoder's settings
+    model_config: ClassVar[type[Any]]  # a DecoderConfig, with the encoder's settings
 
     @classmethod
     @abstractmethod
@@ -133,7 +133,7 @@ def select_rows(lengths: np.ndarray, request: Request) -> np.ndarray:
     """Rows of at least the steps asked for (by default the median length), evenly spread."""
     steps = min(request.steps or int(np.median(lengths)), int(lengths.max()))
     long = np.flatnonzero(lengths >= steps)
-    return long[spread(len(long), request.rows or 1)]
+    return long[spread_evenly(len(long), request.rows or 1)]
 
 
 def probe_decoder(

@@ -1,4 +1,4 @@
-"""Where a model looked for each word of a caption: attention where it has it, else the influence of each cell."""
+"""The instrument gaze: weights over a picture for each word of its caption, by attention or by gradient."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -83,8 +83,8 @@ def read_gaze(run: LoadedRun[Any, Any], options: Options) -> Reading:
     cells = found.weights.flatten(1).tolist()
     chart = Map(title=found.kind, x="part of the picture, row by row", y="word", values=cells, rows=found.words)
     figures = {"words": found.words, "kind": found.kind, "weights": found.weights.tolist()}
-    said = run.artifacts.tokenizer.decode(best.tokens)
-    return Reading(summary=[said, found.kind], figures=figures, charts=[chart], picture=picture)
+    text = run.artifacts.tokenizer.decode(best.tokens)
+    return Reading(summary=[text, found.kind], figures=figures, charts=[chart], picture=picture)
 
 
 INSTRUMENTS = (Instrument("gaze", Options, read_gaze),)

@@ -1,7 +1,7 @@
-"""Captions: write what a picture shows, word by word, and look at the right thing while naming it.
+"""Captions: describe a picture word by word, attending to each thing while it is named.
 
-A picture has one or several captions; training takes one of them each time it comes by, measuring asks for all. What a
-caption is worth is told beside what it is worth for another picture, and what one caption would be worth for all.
+A picture has one or several captions; training takes one of them each time it comes by, measuring asks for all. The
+scores of captions stand beside those of the same captions for other pictures, and of one caption for all.
 """
 
 import math
@@ -41,7 +41,7 @@ JUDGES = 1_000  # training pictures that they are tried on
 
 class Batch(NamedTuple):
     images: Tensor  # B P P 3, uint8
-    view: Tensor  # B 2 3, what part of each is looked at, as an affine map
+    view: Tensor  # B 2 3, the part of each that is cropped, as an affine map
     x: Tensor  # B T: begin, y₁, y₂, …
     y: Tensor  # B T: y₁, y₂, …, end, then padding
     tokens: int  # of the captions, ends counted

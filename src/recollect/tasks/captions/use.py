@@ -23,7 +23,7 @@ VIEW = 512  # pixels of the longer side of a picture as it is shown again
 
 
 class Described(NamedTuple):
-    """A picture, and what the model says of it."""
+    """A picture and its captions."""
 
     file: str
     image: np.ndarray  # P P 3, as the model saw it

@@ -42,7 +42,7 @@ class Artifacts:
     def encode(self, text: str) -> np.ndarray:
         """The first `longest` tokens of a text."""
         assert self.tokenizer is not None
-        # no token is longer than a word may be, so a text that never ends is not looked at to its end
+        # no token is longer than a word may be, so the rest of a very long text need not be read
         return self.tokenizer.encode(text[: self.longest * (LONGEST_WORD + 1)])[: self.longest]
 
     def lay_out(self, images: np.ndarray) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""Labels: say what a whole sequence is, a text or an image read pixel by pixel, after its last step.
+"""Labels: classify a whole sequence, a text or an image read pixel by pixel, after its last step.
 
 The figures, by these rules:
 
     accuracy      the share of rows whose likeliest label is the right one
-    F1            of a label: 2·hits / (2·hits + misses + false alarms); the mean over labels that are there or said
+    F1            of a label: 2·hits / (2·hits + misses + false alarms); the mean over labels that occur or are given
     calibration   rows go into 15 bins by the probability of the answer; the mean distance between that and the share
                   of right answers in a bin, weighted by its rows (expected calibration error)
 
@@ -79,7 +79,7 @@ class Rows:
 
 
 class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
-    """Labelled rows to tell apart: by classifiers that are trained, bags of words that are counted."""
+    """Labelled rows to classify: by networks that are trained, bags of words that are counted."""
 
     name = "labels"
     models = (*COUNTED, *KINDS)
@@ -270,16 +270,16 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
         rows = self.rows(split)
         count = min(len(rows), self.config.eval_rows or len(rows))
         by_length = np.argsort(-rows.sizes[:count], kind="stable")
-        losses, said, sure = [], [], []
+        losses, likeliest, sure = [], [], []
         for at in range(0, count, self.config.eval_batch):
             batch = rows.take(by_length[at : at + self.config.eval_batch])
             likely = answers(model, batch).float().log_softmax(dim=-1)
             losses.append(-likely.gather(1, batch.y[:, None])[:, 0])
             best = likely.max(dim=1)
-            said.append(best.indices)
+            likeliest.append(best.indices)
             sure.append(best.values.exp())
         nats = torch.cat(losses).double().cpu().numpy()
-        predicted = torch.cat(said).cpu().numpy()
+        predicted = torch.cat(likeliest).cpu().numpy()
         true = self.part(split).labels[by_length]
         table = confusion(true, predicted, len(self.data.artifacts.classes))
         right = float((true == predicted).mean())
@@ -355,7 +355,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
 
 def answers(model: Any, batch: Batch) -> Tensor:
-    """What a model says of each row after its last step: B C."""
+    """The logits of each row after its last step: B C."""
     if batch.lengths is None:
         return model(batch.x)[0][:, -1]
     return model.last(batch.x, batch.lengths)
@@ -367,7 +367,7 @@ def confusion(true: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarr
 
 
 def macro_f1(table: np.ndarray) -> float:
-    """The mean F1 of the labels that are there or were said."""
+    """The mean F1 of the labels that occur or were predicted."""
     hits = np.diag(table).astype(float)
     both = table.sum(axis=0) + table.sum(axis=1)  # 2·hits + misses + false alarms
     return float((2 * hits[both > 0] / both[both > 0]).mean()) if both.any() else math.nan

@@ -15,7 +15,7 @@ from .labelled import Artifacts, Labelled, Part, assemble
 from .tables import Table
 
 
-def low(text: str, share: float) -> bool:
+def has_low_hash(text: str, share: float) -> bool:
     """Whether the hash of a text is among the lowest `share` of all: the same on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) < share * 2**64
 
@@ -50,7 +50,7 @@ class _Gatherer:
         return Part(*(np.array(values) for values in (self.tokens, self.lengths, self.labels)))
 
 
-class _Left:
+class _SkippedRows:
     """The number of rows left out for one reason, and the place of the first."""
 
     def __init__(self, reason: str) -> None:
@@ -81,7 +81,7 @@ def read_texts(
         notes.append(f"validation: the texts whose hash is in the lowest {share:g} of all")
 
     def trains(text: str) -> bool:
-        return not (by_hash and low(text, share))
+        return not (by_hash and has_low_hash(text, share))
 
     if artifacts is None:
         made = tokenizers.train(kind, _Texts(paths["train"], table, trains), vocab)
@@ -92,7 +92,7 @@ def read_texts(
         notes += doubts
     numbers = {label: number for number, label in enumerate(artifacts.classes)}
     assert artifacts.tokenizer is not None
-    empty, unseen = _Left("without a text or a label"), _Left("of labels that training lacks")
+    empty, unseen = _SkippedRows("without a text or a label"), _SkippedRows("of labels that training lacks")
     cut = 0
     parts = {split: _Gatherer(artifacts) for split in ("train", "valid", "test") if split in paths or split == "valid"}
     for split, some in paths.items():
@@ -126,8 +126,8 @@ def read_texts(
     if unknown is not None:
         shares = {split: float((part.values == unknown).mean()) for split, part in found.items()}
         if any(shares.values()):
-            told = ", ".join(f"{split} {100 * value:.3g} %" for split, value in shares.items() if value)
-            notes.append(f"share of the tokens that are <unk>: {told}")
+            some = ", ".join(f"{split} {100 * value:.3g} %" for split, value in shares.items() if value)
+            notes.append(f"share of the tokens that are <unk>: {some}")
     return assemble(name, artifacts, found, notes)
 
 
@@ -157,10 +157,10 @@ def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool])
         for label, path in first.items()
         if counts[label] == 1
     ]
-    return in_order(counts), doubts
+    return sort_labels(counts), doubts
 
 
-def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
     """Labels sorted by number where all are integers, else by letter."""
     labels = list(labels)
     if all(label.lstrip("-").isdigit() and label.isascii() for label in labels):

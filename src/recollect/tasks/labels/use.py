@@ -12,7 +12,7 @@ from ...core.task import LoadedRun
 from ...data.files import DataError
 from .labelled import Artifacts
 
-BLOCK = 4096  # lines that are looked at together when new ones are labelled
+BLOCK = 4096  # lines that are read before they are sorted into batches
 
 
 class Answer(NamedTuple):

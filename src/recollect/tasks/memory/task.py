@@ -190,12 +190,12 @@ class MemoryTask(StackedModels, Task[Test, Test]):
         losses = self.losses(answers(model, batch.x, batch.at), batch.y)
         return Loss(losses.mean(), batch.y.shape[0] * batch.x.shape[1])
 
-    def losses(self, said: Tensor, y: Tensor) -> Tensor:
+    def losses(self, logits: Tensor, y: Tensor) -> Tensor:
         """Nats, or squared errors, of each answer: B A."""
-        said = said.float()  # also where half of it would do for the model
+        logits = logits.float()  # also where the model runs in half precision
         if not self.data.tokens:
-            return (said[..., 0] - y).square()
-        return cross_entropy(said.transpose(1, 2), y, reduction="none")
+            return (logits[..., 0] - y).square()
+        return cross_entropy(logits.transpose(1, 2), y, reduction="none")
 
     @property
     def repeats(self) -> bool:
@@ -241,9 +241,9 @@ class MemoryTask(StackedModels, Task[Test, Test]):
         asked = self.data.turned(value).judged
         losses, right = [], []
         for batch in self._cut(self._rows(split, value)):
-            said = answers(model, batch.x, batch.at)
-            losses.append(self.losses(said, batch.y).cpu())
-            good = said.argmax(dim=-1) == batch.y if self.data.tokens else losses[-1] < CLOSE**2
+            logits = answers(model, batch.x, batch.at)
+            losses.append(self.losses(logits, batch.y).cpu())
+            good = logits.argmax(dim=-1) == batch.y if self.data.tokens else losses[-1] < CLOSE**2
             right.append(good[:, -asked:].cpu())
         return Judged(torch.cat(losses), torch.cat(right))
 
@@ -312,7 +312,7 @@ class GapTask(MemoryTask):
 
 
 def answers(model: Any, x: Tensor, at: Tensor) -> Tensor:
-    """What a classifier says at the steps `at` (B A): B A C.
+    """The outputs of a classifier at the steps `at` (B A): B A C.
 
     It is asked only there, since with 8,192 words an answer at every step would cost more than all the rest.
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...data.files import DataError, StrPath, files
-from .generated import generate, in_order
+from .generated import generate, select_truth
 from .items import read_features, read_titles
 from .rated import Artifacts, Part, Ratings, Rows
 from .settings import GENERATED, DataConfig
@@ -92,7 +92,7 @@ def load(
         found["train"],
         found["valid"],
         found["test"],
-        None if truth is None else in_order(truth, parts["train"], artifacts),
+        None if truth is None else select_truth(truth, parts["train"], artifacts),
         _fingerprint(artifacts, found),
         notes,
     )

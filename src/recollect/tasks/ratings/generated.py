@@ -32,7 +32,7 @@ def generate(config: DataConfig) -> tuple[Rows, Truth]:
     return Rows(names[0], names[1], users, items, scores.astype(np.float32)), truth
 
 
-def in_order(truth: Truth, rows: Rows, artifacts: Artifacts) -> Truth:
+def select_truth(truth: Truth, rows: Rows, artifacts: Artifacts) -> Truth:
     """The true features of the run's users and items, in the order of their numbers."""
     users, items = (
         np.array([place[name] for name in names])

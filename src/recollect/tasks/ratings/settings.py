@@ -41,7 +41,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The dampings say with how many ratings of nothing unusual the closed-form biases of the baseline are mixed."""
+    """The dampings are the numbers of average ratings that the closed-form biases of the baseline are mixed with."""
 
     batch: int = option(1024, "Rows of a batch.")
     eval_batch: int = 65_536

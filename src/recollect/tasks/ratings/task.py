@@ -1,4 +1,4 @@
-"""Ratings: say how a user would rate an item, from all other ratings.
+"""Ratings: predict how a user would rate an item, from all other ratings.
 
 RMSE is the root of the mean squared distance to the rating that was given, MAE the mean distance; a score beyond the
 lowest or highest training rating counts as that rating.
@@ -198,7 +198,7 @@ class RatingsTask(Task[Ratings, Artifacts]):
     def recovered(self, model: vectors.Ratings) -> dict[str, Any]:
         """How much of the features that the ratings were made from the vectors hold: of users and of items.
 
-        Nothing is said where vectors are too short for it, or so few that any features could be fitted with them.
+        Empty where vectors are too short for it, or so few that any features could be fitted with them.
         """
         assert self.data.truth is not None
         found, truth = model.vectors(), (self.data.truth.users, self.data.truth.items)

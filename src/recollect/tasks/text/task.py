@@ -183,7 +183,7 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
         return found
 
     def measured(self, split: str) -> np.ndarray:
-        """The tokens that an evaluation looks at."""
+        """The tokens of an evaluation."""
         found = self.tokens(split)[: self.config.eval_tokens]
         if len(found) < 2:
             raise DataError(f"{self.data.name}: expected at least 2 tokens to measure, found {len(found)}")

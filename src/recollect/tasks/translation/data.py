@@ -20,7 +20,7 @@ from ...data.tokenizers.sentences import SentenceTokenizer, TokenizerPair, pair_
 from .lines import PairPlan
 from .pairs import SIDES, Pairs
 from .settings import COUNT, HIGHEST, LONGEST, SHARE
-from .sources import Chained, Given, Numbers, find
+from .sources import Chained, Given, Numbers, find_sources
 from .tokens import load_encoded, make
 
 CHAIN_ROUNDS = 4  # so that joined training texts are about as many as the sentences were
@@ -83,7 +83,7 @@ def load(
     if pair is None and existing is not None and existing[0].preparation.language != SIDES[0]:
         pair = f"{existing[0].preparation.language}-{existing[1].preparation.language}"
     made = Numbers(count=count, highest=highest, seed=seed)
-    found = find(data, pair, {"valid": valid, "test": test}, columns, made, data_dir, cache)
+    found = find_sources(data, pair, {"valid": valid, "test": test}, columns, made, data_dir, cache)
     carved = tuple(split for split in ("valid", "test") if split not in found.parts)
     if chain is not None:
         if carved:

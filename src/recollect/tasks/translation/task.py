@@ -32,7 +32,7 @@ from .data import Parallel
 from .pairs import SPLITS, Pairs, batches_by_tokens, batches_from
 from .settings import Config, DataConfig
 
-POSITIONS = 40  # of the target, that losses are told apart by
+POSITIONS = 40  # of the target, with a mean loss each
 
 
 class Batch(NamedTuple):
@@ -169,7 +169,7 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
         return Loss(loss, tokens)
 
     def distance(self, logits: Tensor, real: Tensor) -> Tensor:
-        """Of the first half of the rows from the second: the mean of the KL divergences both ways, a real token."""
+        """Mean symmetric KL divergence between both halves of the rows, a token."""
         one, other = logits.log_softmax(dim=-1).chunk(2)
         apart = ((one.exp() - other.exp()) * (one - other)).sum(dim=-1) / 2
         return (apart * real[: len(apart)]).sum() * 2 / real.sum()
