@@ -15,7 +15,7 @@ from recollect.core.contract import Memory
 from recollect.decode import beam
 from recollect.layers.soft_align import Config as SoftAlignConfig
 from recollect.layers.soft_align import SoftAlign
-from recollect.models.seq2seq import Reader, ReaderConfig
+from recollect.models.seq2seq import Decoder, DecoderConfig
 
 from .floors import floor
 from .measure import AS_CALLED, Row, Run, agreeing, attempt, compare, graphs
@@ -30,7 +30,7 @@ Step = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 class Plain(nn.Module):
     """Bahdanau's decoder as one would write it: additive scores, a GRU cell, an output of both."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Decoder) -> None:
         super().__init__()
         (align,) = [module for module in reader.modules() if isinstance(module, SoftAlign)]
         self.key, self.query, self.start, self.mix = align.key, align.query, align.start, align.mix
@@ -146,9 +146,9 @@ def by_score(title: str, device: str, score: Any) -> Row:
     )
 
 
-def made(device: str) -> tuple[Reader, Plain, Tensor, Memory]:
+def made(device: str) -> tuple[Decoder, Plain, Tensor, Memory]:
     """The same decoder twice, and a source."""
-    reader = Reader(ReaderConfig(model="attend", width=WIDTH, dropout=0.0), VOCAB, WIDTH).to(device).eval()
+    reader = Decoder(DecoderConfig(model="attend", width=WIDTH, dropout=0.0), VOCAB, WIDTH).to(device).eval()
     with torch.no_grad():
         reader.head.bias[END] = -1e4  # no text ends early
     values = torch.randn(BATCH[device], SOURCE, WIDTH, device=device)
@@ -201,7 +201,7 @@ def training(title: str, device: str) -> Row:
     )
 
 
-def writing_floor(reader: Reader, device: str, rows: int) -> dict[str, Any]:
+def writing_floor(reader: Decoder, device: str, rows: int) -> dict[str, Any]:
     """A CPU must read the weights anew for every token; the multiprocessors of a GPU could keep them, but must meet."""
     weights = 4 * sum(parameter.numel() for parameter in reader.parameters())
     return floor(

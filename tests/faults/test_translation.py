@@ -41,7 +41,7 @@ def test_a_killed_run_ends_as_the_whole_one_and_is_used_alike(commands, tmp_path
     assert commands.wait().code == -signal.SIGKILL
     assert 9 <= step_of(folder) < 40
     assert finished(commands.run(*again(folder.path)), folder.path) == expected
-    assert folder.kept_steps(40) == RunFolder(whole).kept_steps(40) == [36, 40]
+    assert folder.snapshot_steps(40) == RunFolder(whole).snapshot_steps(40) == [36, 40]
     assert not list(folder.path.rglob("*.part"))
     done = commands.run("verify", folder.path)
     assert done.code == 0, done.err

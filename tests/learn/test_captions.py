@@ -35,15 +35,19 @@ def easier(part, side):
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
     data = pictures.load(count=2400, pixels=32, cache=tmp_path_factory.mktemp("cache"))
-    parts = {name: easier(getattr(data, name), data.side) for name in ("train", "valid", "test")}
-    easy = Captioned(name="easy", side=data.side, pixels=32, fingerprint="easy", notes=[], mirrored=False, **parts)
+    parts = {name: easier(getattr(data, name), data.tokenizer) for name in ("train", "valid", "test")}
+    easy = Captioned(
+        name="easy", tokenizer=data.tokenizer, pixels=32, fingerprint="easy", notes=[], mirrored=False, **parts
+    )
     return captions.CaptionsTask(captions.Config(batch=32), easy)
 
 
 def learn(task, model, width):
     """A captioner trained for some seconds."""
     torch.manual_seed(0)
-    config = captioner.Config(words=task.data.side.size, pixels=32, channels=8, width=width, model=model, dropout=0.0)
+    config = captioner.Config(
+        words=task.data.tokenizer.size, pixels=32, channels=8, width=width, model=model, dropout=0.0
+    )
     train = Settings(steps=500, lr=5e-3, warmup=20, weight_decay=0.0, eval_every=500)
     trainer = Trainer(task, config.build(), train, None, torch.device("cpu"))
     trainer.run()

@@ -338,7 +338,7 @@ def test_a_folder_is_split_by_its_pictures(tmp_path):
     number = int(name[1:-4]) % 3
     assert data.train.captions[row] == [f"a fine thing number {number}", f"a good thing number {number}"]
     first = data.train.first[row]
-    assert data.side.decode(data.train.tokens_of(first)) == f"a fine thing number {number}"
+    assert data.tokenizer.decode(data.train.tokens_of(first)) == f"a fine thing number {number}"
     assert isinstance(data.train.images.base, np.memmap) or isinstance(data.train.images, np.memmap)
 
 
@@ -628,7 +628,7 @@ def test_a_decoder_does_not_know_that_it_reads_a_picture(settings):
     config = seq2seq.Config(
         source=7, target=WORDS, width=8, gist="mean", dropout=0.1, **{"align": "cell-first"} | settings
     )
-    reader = seq2seq.Reader(config, WORDS, model.eye.width).double().eval()
+    reader = seq2seq.Decoder(config, WORDS, model.eye.width).double().eval()
     reader.load_state_dict({name: w for name, w in model.state_dict().items() if not name.startswith("eye.")})
     x, memory = torch.randint(WORDS, (3, 5)), model.encode(seen())
     written = model(x, memory=memory)[0]
@@ -697,7 +697,7 @@ def test_a_batch_is_its_number(shapes):
 
 def test_an_epoch_shows_each_picture_once_with_one_of_its_captions(shapes):
     task = CaptionsTask(Config(batch=4), shapes)
-    part, side = shapes.train, shapes.side
+    part, side = shapes.train, shapes.tokenizer
     rows = {image.tobytes(): row for row, image in enumerate(part.images)}
     run, met, chosen = task.batches("train", seed=0), [], set()
     for _ in range(12):
@@ -719,7 +719,7 @@ def test_lengths_are_rounded_up_where_asked(shapes):
     a, b = next(plain.batches("train", 0)), next(rounded.batches("train", 0))
     assert b.x.shape[1] % 8 == 0
     assert a.tokens == b.tokens
-    model = captioner.Config(words=shapes.side.size, pixels=32, channels=8, width=8, dropout=0.0).build()
+    model = captioner.Config(words=shapes.tokenizer.size, pixels=32, channels=8, width=8, dropout=0.0).build()
     first, second = plain.loss(model, a).value.item(), rounded.loss(model, b).value.item()
     assert first == pytest.approx(second, rel=1e-5)
 
@@ -776,7 +776,7 @@ def test_captions_without_blanks_are_compared_by_characters(tmp_path):
     lines = [f"p{number}.png\t一只{'黑白'[number % 2]}狗在草地上跑。" for number in range(20)]
     (folder / "captions.tsv").write_text("\n".join(lines), encoding="utf-8")
     data = pictures.load([folder], pixels=16)
-    assert data.side.decode(data.train.tokens_of(0)) == data.train.captions[0][0]
+    assert data.tokenizer.decode(data.train.tokens_of(0)) == data.train.captions[0][0]
     task = CaptionsTask(Config(), data)
     found = task.scores(["一只黑狗在草地上跑"], [["一只白狗在草地上跑"]])
     assert found["bleu1"] == pytest.approx(100 * 8 / 9)
@@ -800,7 +800,7 @@ def test_shuffled_captions_are_those_of_other_pictures(shapes, monkeypatch):
 
 def test_references_are_all_forced_once(shapes):
     task = CaptionsTask(Config(batch=3), shapes)
-    model = captioner.Config(words=shapes.side.size, pixels=32, channels=8, width=8).build().eval()
+    model = captioner.Config(words=shapes.tokenizer.size, pixels=32, channels=8, width=8).build().eval()
     found = task.forced(model, "valid")
     part = shapes.valid
     assert found["tokens"] == len(part.tokens) + len(part.offsets) - 1
@@ -809,21 +809,21 @@ def test_references_are_all_forced_once(shapes):
         memory = model.encode(to_floats(torch.from_numpy(part.images[row].copy())[None], model))
         for number in range(part.first[row], part.first[row + 1]):
             ids = part.tokens_of(number).tolist()
-            logits, _ = model(torch.tensor([[shapes.side.begin, *ids]]), memory=memory)
-            wanted = torch.tensor([*ids, shapes.side.end])
+            logits, _ = model(torch.tensor([[shapes.tokenizer.begin, *ids]]), memory=memory)
+            wanted = torch.tensor([*ids, shapes.tokenizer.end])
             total -= logits[0].log_softmax(-1)[torch.arange(len(wanted)), wanted].sum().item()
     assert found["nats_per_token"] == pytest.approx(total / found["tokens"], rel=1e-5)
 
 
 def test_baselines_are_the_frequencies_of_the_training_words(shapes):
     task = CaptionsTask(Config(), shapes)
-    counts = np.ones(shapes.side.size)
-    for token in [*shapes.train.tokens, *[shapes.side.end] * (len(shapes.train.offsets) - 1)]:
+    counts = np.ones(shapes.tokenizer.size)
+    for token in [*shapes.train.tokens, *[shapes.tokenizer.end] * (len(shapes.train.offsets) - 1)]:
         counts[token] += 1
-    asked = [*shapes.valid.tokens, *[shapes.side.end] * (len(shapes.valid.offsets) - 1)]
+    asked = [*shapes.valid.tokens, *[shapes.tokenizer.end] * (len(shapes.valid.offsets) - 1)]
     found = task.baselines("valid")
     assert found["unigram"] == pytest.approx(float(np.mean(-np.log(counts[asked] / counts.sum()))))
-    assert found["uniform"] == pytest.approx(np.log(shapes.side.size))
+    assert found["uniform"] == pytest.approx(np.log(shapes.tokenizer.size))
 
 
 def test_one_caption_for_all_is_a_training_caption(shapes):
@@ -875,7 +875,7 @@ def test_the_gaze_on_a_box_is_measured_against_its_area(shapes):
     assert found["words"] == 6 * len(part)
     for name, values in wanted.items():
         assert found[name] == pytest.approx(np.mean(values)), name
-    blind = captioner.Config(words=shapes.side.size, pixels=32, channels=8, width=8, model="fixed").build().eval()
+    blind = captioner.Config(words=shapes.tokenizer.size, pixels=32, channels=8, width=8, model="fixed").build().eval()
     assert task.gaze(blind, "valid") is None
 
 

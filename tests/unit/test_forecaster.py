@@ -369,7 +369,7 @@ def test_chances_are_counted_transitions():
     for before in range(4):
         following = [int(b) for a, b in pairwise(bins) if a == before]
         expected = [following.count(after) / len(following) for after in range(len(found.centres))]
-        assert found.chances((before,)).tolist() == pytest.approx(expected)
+        assert found.next_probabilities((before,)).tolist() == pytest.approx(expected)
 
 
 def test_a_chain_of_order_two_knows_what_one_of_order_one_cannot():
@@ -384,7 +384,7 @@ def test_a_chain_of_order_two_knows_what_one_of_order_one_cannot():
 def test_a_forecast_is_a_power_of_the_matrix_of_transitions():
     values = np.random.default_rng(0).normal(size=300).cumsum()
     found = chain(values)
-    matrix = np.stack([found.chances((b,)) for b in range(4)])
+    matrix = np.stack([found.next_probabilities((b,)) for b in range(4)])
     for h in (1, 2, 7):
         expected = np.linalg.matrix_power(matrix, h) @ found.centres
         assert found.table(7)[h - 1] == pytest.approx(expected)
@@ -401,15 +401,15 @@ def test_far_ahead_a_chain_knows_only_how_often_each_bin_comes():
 def test_a_context_never_seen_stands_on_the_shorter_one():
     values = [0, 1, 2, 3] * 10
     found = chain(values, order=2)
-    assert found.chances((3, 1)).tolist() == found.chances((1,)).tolist() == [0, 0, 1, 0]
+    assert found.next_probabilities((3, 1)).tolist() == found.next_probabilities((1,)).tolist() == [0, 0, 1, 0]
 
 
 def test_a_context_seldom_seen_leans_on_the_shorter_one():
     found = chain([0, 1, 0, 1, 0, 2, 0, 1], bins=3, lean=2.0)
-    counts, plain = found.counts[1][(0,)], found.chances(())
+    counts, plain = found.counts[1][(0,)], found.next_probabilities(())
     expected = [(counts[b] + 2.0 * plain[b]) / (sum(counts.values()) + 2.0) for b in range(len(found.centres))]
-    assert found.chances((0,)).tolist() == pytest.approx(expected)
-    assert found.chances((0,)).sum() == pytest.approx(1)
+    assert found.next_probabilities((0,)).tolist() == pytest.approx(expected)
+    assert found.next_probabilities((0,)).sum() == pytest.approx(1)
 
 
 def test_bins_hold_about_as_many_values_each_and_none_is_empty():

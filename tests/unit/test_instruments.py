@@ -145,7 +145,7 @@ def test_one_step_of_a_linear_rnn_has_the_jacobian_and_the_spectrum_of_its_matri
     assert torch.allclose(found, layer.U)
     given = subject(None)
     x = torch.randn(1, 6, 3, dtype=torch.float64)
-    own = Probe(**vars(given) | {"model": layer, "stepper": layer, "x": x, "steps": x, "chances": False})
+    own = Probe(**vars(given) | {"model": layer, "stepper": layer, "x": x, "steps": x, "categorical": False})
     spectrum = gradient_flow.spectrum(own)
     assert spectrum.radius == pytest.approx([0.9] * len(spectrum.steps))
     assert spectrum.singular[0] == pytest.approx(torch.linalg.svdvals(layer.U.detach()).tolist())
@@ -310,7 +310,7 @@ def test_influence_on_numbers_is_a_length():
         places=range(2),
         inputs=names,
         outputs=names[:2],
-        chances=False,
+        categorical=False,
         ahead=True,
     )
     assert influence.by_gradient(given).tolist() == [[0, 0, 0, 2], [0, 0, 0, 2]]
@@ -466,7 +466,7 @@ def test_a_change_in_a_linear_rnn_fades_by_its_matrix():
     layer = LinearRnn()
     x = torch.randn(1, 8, 3, dtype=torch.float64)
     base = vars(subject(layer, rows=1, steps=8))
-    given = Probe(**base | {"x": x, "steps": x, "chances": False})
+    given = Probe(**base | {"x": x, "steps": x, "categorical": False})
     found = state_of.effect(given, at=2)["states"]["h"]
     track = state_of.follow(given).tensors["h"]
     ones = torch.ones(3, dtype=torch.float64)
@@ -510,7 +510,7 @@ def test_what_training_keeps_is_what_autograd_saves_of_a_product():
     """y = x·W, z = y²: x is kept for W's gradient and y for the square; W itself is a weight."""
     layer = nn.Linear(4, 5, bias=False)
     x = torch.randn(3, 4)
-    assert cost.kept(layer, lambda: layer(x).square()) == 4 * (3 * 4 + 3 * 5)
+    assert cost.saved_bytes(layer, lambda: layer(x).square()) == 4 * (3 * 4 + 3 * 5)
 
 
 def test_exponents_are_those_of_powers():

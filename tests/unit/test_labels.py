@@ -23,7 +23,7 @@ from recollect.tasks.labels import task as labels
 from recollect.tasks.labels.idx import read_idx
 from recollect.tasks.labels.labelled import Artifacts, Labelled, Part
 from recollect.tasks.labels.task import LabelsTask
-from recollect.tasks.labels.texts import in_order, low
+from recollect.tasks.labels.texts import has_low_hash, sort_labels
 from recollect.tasks.labels.use import classify
 from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
@@ -154,10 +154,11 @@ def test_a_bag_is_a_run_like_any_other(table, tmp_path):
 
 
 def texts_of(data, split="train"):
-    part, kept = getattr(data, split), data.kept
+    part, artifacts = getattr(data, split), data.artifacts
     ends = part.lengths.cumsum()
     return [
-        kept.tokenizer.decode(part.values[end - length : end]) for end, length in zip(ends, part.lengths, strict=True)
+        artifacts.tokenizer.decode(part.values[end - length : end])
+        for end, length in zip(ends, part.lengths, strict=True)
     ]
 
 
@@ -184,7 +185,7 @@ def test_columns_headers_marks_and_line_ends_are_told_apart(tmp_path, shape, set
     for given in (path, packed):
         found = sets.load(given, **settings)
         assert found.fingerprint == plain.fingerprint
-    assert plain.kept.classes == ("neg", "pos")
+    assert plain.artifacts.classes == ("neg", "pos")
     assert len(plain.train.labels) + len(plain.valid.labels) == 160
 
 
@@ -227,20 +228,20 @@ def test_the_vocabulary_is_that_of_training_and_the_rest_is_unknown(tmp_path, ta
 
 
 def test_characters_have_room_for_what_training_lacks(table):
-    kept = sets.load(table, tokenizer="chars").kept
-    assert kept.encode("good 電影").tolist()[-2:] == [kept.tokenizer.unknown] * 2
+    artifacts = sets.load(table, tokenizer="chars").artifacts
+    assert artifacts.encode("good 電影").tolist()[-2:] == [artifacts.tokenizer.unknown] * 2
 
 
 def test_long_texts_are_cut_and_that_is_told(table):
     found = sets.load(table, longest=3)
     assert found.train.lengths.max() == 3
     assert any("where they are cut" in note for note in found.notes)
-    assert len(found.kept.encode("good " * 50)) == 3
+    assert len(found.artifacts.encode("good " * 50)) == 3
 
 
 def test_labels_are_in_the_order_of_their_numbers_or_letters():
-    assert in_order(["10", "9", "-1"]) == ("-1", "9", "10")
-    assert in_order(["b", "a", "10"]) == ("10", "a", "b")
+    assert sort_labels(["10", "9", "-1"]) == ("-1", "9", "10")
+    assert sort_labels(["b", "a", "10"]) == ("10", "a", "b")
 
 
 @pytest.mark.parametrize(
@@ -282,9 +283,9 @@ def test_a_label_that_training_lacks_is_refused_with_its_line(tmp_path, table):
 
 
 def test_a_label_that_the_hash_took_from_training_is_left_out_and_told(tmp_path):
-    rare = next(f"rare{n}" for n in range(1000) if low(f"rare{n}", 0.1))
+    rare = next(f"rare{n}" for n in range(1000) if has_low_hash(f"rare{n}", 0.1))
     found = sets.load(write(tmp_path / "rare.tsv", [*sentences(), (rare, "odd")]))
-    assert found.kept.classes == ("neg", "pos")
+    assert found.artifacts.classes == ("neg", "pos")
     assert any("1 rows of labels that training lacks were left out, the first in line 161" in n for n in found.notes)
 
 
@@ -338,7 +339,7 @@ def test_an_image_is_a_sequence_of_pixels_or_of_rows(pictures):
     assert np.array_equal(by_pixel.valid.values.reshape(4, 4, 3), raw[44:]), "the last twelfth"
     assert by_pixel.notes == ["validation: the last 4 of 48 training images"]
     assert len(by_pixel.test.labels) == 10
-    assert (by_pixel.kept.inputs, by_row.kept.inputs) == (1, 3)
+    assert (by_pixel.artifacts.inputs, by_row.artifacts.inputs) == (1, 3)
 
 
 def test_one_permutation_serves_all_images(pictures):
@@ -419,7 +420,7 @@ def test_a_batch_larger_than_the_data_is_all_of_it(table):
 
 
 def test_each_row_is_judged_at_its_own_end(task):
-    model = LabelsTask.build_model({"name": "gru", "width": 8, "pool": "mean"}, task.data.kept, runs.load).eval()
+    model = LabelsTask.build_model({"name": "gru", "width": 8, "pool": "mean"}, task.data.artifacts, runs.load).eval()
     batch = next(task.batches("train", 0))
     assert len(set(batch.lengths.tolist())) > 1
     expected = []
@@ -433,15 +434,17 @@ def test_each_row_is_judged_at_its_own_end(task):
 
 def test_steps_of_images_are_counted_as_they_are_read(pictures):
     task = labels.LabelsTask(labels.Config(batch=4), sets.load(pictures))
-    model = LabelsTask.build_model({"name": "rnn", "width": 8}, task.data.kept, runs.load)
+    model = LabelsTask.build_model({"name": "rnn", "width": 8}, task.data.artifacts, runs.load)
     assert task.loss(model, next(task.batches("train", 0))).tokens == 4 * 12
 
 
 def test_figures_are_those_of_all_rows(task):
-    model = LabelsTask.build_model({"name": "rnn", "width": 8}, task.data.kept, runs.load).eval()
+    model = LabelsTask.build_model({"name": "rnn", "width": 8}, task.data.artifacts, runs.load).eval()
     part, nats, right = task.data.valid, [], []
     for text, answer in zip(texts_of(task.data, "valid"), part.labels, strict=True):
-        said = model(torch.from_numpy(task.data.kept.encode(text).astype(np.int64))[None])[0][0, -1].log_softmax(-1)
+        said = model(torch.from_numpy(task.data.artifacts.encode(text).astype(np.int64))[None])[0][0, -1].log_softmax(
+            -1
+        )
         nats.append(-said[answer].item())
         right.append(said.argmax().item() == answer)
     found = task.evaluate(model, "valid")
@@ -610,8 +613,8 @@ def test_a_damaged_run_is_told_in_a_line(table, tmp_path, content, message):
 def test_what_is_kept_comes_back():
     text = Artifacts(classes=("a", "b"), tokenizer=Words(["<unk>", "<eos>", "good"]), longest=7)
     image = Artifacts(classes=("0", "1"), shape=(4, 3), step="row", permute=5)
-    for kept in (text, image):
-        assert Artifacts.from_json(json.loads(json.dumps(kept.to_json())), kept.tokenizer) == kept
+    for artifacts in (text, image):
+        assert Artifacts.from_json(json.loads(json.dumps(artifacts.to_json())), artifacts.tokenizer) == artifacts
 
 
 @pytest.mark.parametrize(
@@ -656,12 +659,16 @@ def test_every_recipe_of_labels_can_be_built_at_the_size_it_names(path):
     )
     if "mnist" not in path.stem:
         return
-    kept = Artifacts(classes=tuple(map(str, range(10))), shape=(28, 28), step=run.data.step, permute=run.data.permute)
+    artifacts = Artifacts(
+        classes=tuple(map(str, range(10))), shape=(28, 28), step=run.data.step, permute=run.data.permute
+    )
     part = Part(np.zeros((2, 784, 1), np.uint8), np.array([784, 784]), np.array([0, 1]))
-    data = Labelled("mnist", kept, part, part, None, "", [])
+    data = Labelled("mnist", artifacts, part, part, None, "", [])
     resolved = LabelsTask.resolve(run, data, int(parse_number(found.params)))
     with torch.device("meta"):
-        assert parameters(LabelsTask.build_model(resolved.model, kept, runs.load)) == pytest.approx(70_000, rel=0.03)
+        assert parameters(LabelsTask.build_model(resolved.model, artifacts, runs.load)) == pytest.approx(
+            70_000, rel=0.03
+        )
     assert (run.data.permute is not None) == ("pmnist" in path.stem)
 
 

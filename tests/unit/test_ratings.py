@@ -17,9 +17,9 @@ from recollect.models.size import parameters
 from recollect.tasks.ratings import data as sets
 from recollect.tasks.ratings import model as models
 from recollect.tasks.ratings import task as ratings
-from recollect.tasks.ratings.generated import Made
 from recollect.tasks.ratings.instruments import nearest_items, score_axes
 from recollect.tasks.ratings.rated import Artifacts, Part, Ratings
+from recollect.tasks.ratings.settings import DataConfig
 from recollect.tasks.ratings.task import RatingsTask
 from recollect.train import run as runs
 from recollect.train.folder import RunError, RunFolder
@@ -61,12 +61,12 @@ def test_the_layouts_of_movielens_are_read(tmp_path, separator, header, packed):
     other.write_bytes(gzip.compress(data) if packed else data)
     a, b = sets.load(plain), sets.load(other)
     assert a.fingerprint == b.fingerprint
-    assert sorted(a.kept.users, key=int) == [str(n) for n in range(1, 13)]
+    assert sorted(a.artifacts.users, key=int) == [str(n) for n in range(1, 13)]
     assert sum(len(part.scores) for part in (a.train, a.valid, a.test)) == len(LINES)
-    assert a.kept.mean == pytest.approx(a.train.scores.mean())
+    assert a.artifacts.mean == pytest.approx(a.train.scores.mean())
     for part in (a.train, a.valid, a.test):
         for user, item, score in zip(*part, strict=True):
-            u, i = int(a.kept.users[user]), int(a.kept.items[item])
+            u, i = int(a.artifacts.users[user]), int(a.artifacts.items[item])
             assert score == 1 + (u * i) % 5
 
 
@@ -117,7 +117,7 @@ def test_what_stands_in_quotes_is_one_cell(tmp_path):
     titles = "movieId,title,genres\n" + "\n".join(f'{i},"Film {i}, The (1995)",Comedy' for i in range(100, 110))
     (tmp_path / "movies.csv").write_text(titles)
     found = sets.load(tmp_path / "u.data", titles=tmp_path / "movies.csv")
-    assert found.kept.title(found.kept.items.index("104")) == "Film 104, The (1995)"
+    assert found.artifacts.title(found.artifacts.items.index("104")) == "Film 104, The (1995)"
 
 
 def test_a_pair_that_comes_twice_is_on_one_side(tmp_path):
@@ -142,17 +142,17 @@ def test_who_was_never_seen_has_the_number_after_the_last(tmp_path):
 
 
 def test_generated_ratings_are_what_the_features_say():
-    made = Made(users=50, items=40, ratings=1500, noise=0.0)
-    found = sets.load(made=made)
+    made = DataConfig(users=50, items=40, ratings=1500, noise=0.0)
+    found = sets.load(generated=made)
     truth = found.truth
     for part in (found.train, found.valid):
         dot = (truth.users[part.users] * truth.items[part.items]).sum(axis=1)
         expected = 3.5 + truth.user_bias[part.users] + truth.item_bias[part.items] + dot
         assert np.allclose(part.scores, expected, atol=1e-5)
-    assert sets.load(made=made).fingerprint == found.fingerprint
-    assert sets.load(made=replace(made, seed=1)).fingerprint != found.fingerprint
+    assert sets.load(generated=made).fingerprint == found.fingerprint
+    assert sets.load(generated=replace(made, data_seed=1)).fingerprint != found.fingerprint
     with pytest.raises(DataError, match=r"from 1 to users × items = 2,000 ratings, found 2,001"):
-        sets.load(made=replace(made, ratings=2001))
+        sets.load(generated=replace(made, ratings=2001))
 
 
 def test_features_and_titles_come_from_files(tmp_path):
@@ -160,11 +160,11 @@ def test_features_and_titles_come_from_files(tmp_path):
     (tmp_path / "features").write_text("item\tfunny\tlong\n" + "\n".join(f"{i}\t{i}\t0.5" for i in range(100, 109)))
     (tmp_path / "titles").write_text("\n".join(f"{i}|Film {i}|1995" for i in range(100, 110)))
     found = sets.load(tmp_path / "u.data", features=tmp_path / "features", titles=tmp_path / "titles")
-    place = found.kept.items.index("104")
-    assert found.kept.matrix[place].tolist() == [104, 0.5]
-    assert found.kept.matrix[found.kept.items.index("109")].tolist() == [0, 0]
+    place = found.artifacts.items.index("104")
+    assert found.artifacts.matrix[place].tolist() == [104, 0.5]
+    assert found.artifacts.matrix[found.artifacts.items.index("109")].tolist() == [0, 0]
     assert any("1 of 10 items have no features" in note for note in found.notes)
-    assert found.kept.title(place) == "Film 104"
+    assert found.artifacts.title(place) == "Film 104"
     (tmp_path / "features").write_text("100\t1\t2\n101\t1\n")
     with pytest.raises(DataError, match="expected an item and 2 numbers as in the first line, .* in line 2"):
         sets.load(tmp_path / "u.data", features=tmp_path / "features")
@@ -228,7 +228,7 @@ def test_the_biases_of_the_baseline_are_damped_means():
 
 
 def test_any_batch_is_reached_by_its_number():
-    task = ratings.RatingsTask(ratings.Config(batch=50), sets.load(made=Made(**SMALL)))
+    task = ratings.RatingsTask(ratings.Config(batch=50), sets.load(generated=DataConfig(**SMALL)))
     stream = task.batches("train", 1)
     batches = [next(stream) for _ in range(14)]
     again = next(task.batches("train", 1, start=13))
@@ -434,4 +434,4 @@ def test_every_recipe_of_ratings_can_be_built(path):
     assert found.about
     run = runs.configure(RatingsTask, found.settings, model=found.model, data=found.data)
     data = RatingsTask.load_data(run.data, None)
-    RatingsTask.build_model(RatingsTask.resolve(run, data, None).model, data.kept, runs.load)
+    RatingsTask.build_model(RatingsTask.resolve(run, data, None).model, data.artifacts, runs.load)

@@ -13,7 +13,7 @@ import torch
 from ..core.files import write_aside
 from ..train.folder import commit, machine
 from ..train.loop import Interrupted
-from ..train.progress import span
+from ..train.progress import format_seconds
 from . import load, names
 from .claim import Claim, Effort
 
@@ -40,7 +40,7 @@ def run(wanted: Sequence[str], effort: Effort, out: Path, say: Callable[[str, st
         rows[name] = row
         _save(out, rows)
         spent, tried = spent + row["seconds"], tried + 1
-        left = f", about {span(spent / tried * (len(wanted) - number))} left" if number < len(wanted) else ""
+        left = f", about {format_seconds(spent / tried * (len(wanted) - number))} left" if number < len(wanted) else ""
         problem = f" ({row['summary']})" if row["verdict"] == FAILED else ""
         say(f"{row['verdict']}{problem}, {row['seconds']:.1f} s{left}", "\n")
     return [rows[name] for name in _ordered(rows)]

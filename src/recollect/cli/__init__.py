@@ -24,12 +24,12 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        told = isinstance(error, ValueError | OSError)
+        expected = isinstance(error, ValueError | OSError)
         # Ctrl-C amid an import may surface as whatever error the half-made module gives.
-        if stopped and not told:
+        if stopped and not expected:
             sys.exit(130)
-        if not told:
+        if not expected:
             raise
-        # Our own errors are ValueErrors told in one line; an OSError names its file.
+        # Our own errors are ValueErrors with a message of one line; an OSError names its file.
         print(f"recollect: {error}", file=sys.stderr)
         sys.exit(130 if stopped else 1)

@@ -1,4 +1,4 @@
-"""How far back a gradient goes: four ways to cut backpropagation through time.
+"""Truncated backpropagation through time: four ways to cut a window into segments.
 
 full        through the whole window
 truncated   the window is cut into equal segments; the state goes on, its gradient does not
@@ -54,7 +54,7 @@ def run(
 def mean(
     model: Any, x: Tensor, y: Tensor, state: Any, segments: Sequence[Segment], **options: Any
 ) -> tuple[Tensor, Any]:
-    """The mean of the losses that `run` gives, from a model whose `nll` can tell a mean, which costs it less."""
+    """The mean of the losses that `run` gives, from a model whose `nll` has `reduction="mean"`, which costs less."""
     means, state = _read(model, x, y, state, segments, options | {"reduction": "mean"})
     weighted = [mean * (steps / x.shape[1]) for mean, (steps, _) in zip(means, segments, strict=True)]
     return sum(weighted[1:], weighted[0]), state
@@ -63,7 +63,7 @@ def mean(
 def _read(
     model: Any, x: Tensor, y: Tensor, state: Any, segments: Sequence[Segment], options: dict[str, Any]
 ) -> tuple[list[Tensor], Any]:
-    """What the model's `nll` gives for each segment, and the state after the last."""
+    """The output of the model's `nll` for each segment, and the state after the last."""
     found = []
     start = 0
     for i, (steps, factor) in enumerate(segments):

@@ -1,4 +1,4 @@
-"""A picture as data: what was measured, and how its axes read. `report` draws it; nothing here knows how."""
+"""Charts as data: measured values and labels of axes, drawn by `report`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -61,7 +61,7 @@ class Config:
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
-        """Small settings, one for each way of working that the laws should see."""
+        """Small settings for the laws, one for each branch of the layer."""
         return (cls(dim=6),)
 
     def example(self, batch: int, steps: int, dtype: torch.dtype = torch.float64) -> Example:
@@ -234,7 +234,7 @@ def check_state(layer: Any, state: Any, rows: int) -> None:
         raise ContractError(
             f"{name_of(layer)}: expected a state of type {wanted}, found {found}; start from layer.initial_state(batch)"
         )
-    if type(state) is Nothing and layer.state_types:  # of the right type, and no tensor to look at
+    if type(state) is Nothing and layer.state_types:  # of the right type, without tensors
         return
     tensors = states.leaves(state)
     for tensor in tensors:
@@ -261,7 +261,7 @@ def check_state(layer: Any, state: Any, rows: int) -> None:
 
 
 class Cell(Layer[S]):
-    """A layer that says what it is: `update` and `read`. Anything faster comes later and must agree."""
+    """A layer defined by `update` and `read`; a faster `forward` must agree with them."""
 
     @abstractmethod
     def update(self, state: S, x: Tensor) -> S:

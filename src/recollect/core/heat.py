@@ -23,7 +23,7 @@ class Heat:
 
     `elsewhere` is the metric on data of the user's own. `params` None leaves sizes as the settings say. With `rungs`
     the entries are those of a ladder; `step_by_step` measures a text one token at a time, as it is written. `floor`
-    names the baseline that is no guess: what nobody can get below. `chosen` is how validation reads by what the setting
+    names the baseline that is a lower bound of the error. `chosen` is how validation reads by what the setting
     `choose` has it watch, where that is not as usual. `default_rank` is the place of the heat in a race of no task
     named, None for those that are not in it.
     """
@@ -48,7 +48,7 @@ class Heat:
     default_rank: int | None = None
 
     def entrants(self) -> list["Entrant"]:
-        """Who enters: the models, or the rungs with the settings that they have gathered."""
+        """The models, or the rungs with the settings of all rungs up to them."""
         if not self.rungs:
             return [Entrant(label=model, model=model) for model in self.models]
         gathered: dict[str, str] = {}
@@ -61,7 +61,7 @@ class Heat:
 
 @dataclass(frozen=True, kw_only=True)
 class Entrant:
-    """Who enters a heat, whatever the seed."""
+    """One entry of a heat, for all seeds."""
 
     label: str
     model: str

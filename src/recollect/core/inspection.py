@@ -1,4 +1,4 @@
-"""Inspection: what instruments are asked (`Request`), what they look at (`Probe`) and what they find (`Reading`)."""
+"""Inspection of runs: the rows asked for (`Request`), a model with its inputs (`Probe`), results (`Reading`)."""
 
 import copy
 import math
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Instrument:
-    """A way of looking inside a run: its options, a dataclass of flags, and the function that reads."""
+    """An instrument: its name, its options (a dataclass of flags), and the function that applies it to a run."""
 
     name: str
     options: type
@@ -56,7 +56,7 @@ class Probe:
     places: Sequence[int]
     inputs: Sequence[str]  # names of the first row's steps
     outputs: Sequence[str]  # and of what was asked of it
-    chances: bool = True  # whether outputs are scores of a choice, or numbers
+    categorical: bool = True  # whether outputs are logits over tokens or classes; else numbers
     ahead: bool = False  # whether all outputs come after the last step
     source: tuple[Tensor, ...] | None = None
     source_names: Sequence[str] = ()
@@ -74,7 +74,7 @@ class Probe:
         return self.model.encode(*(parts if source is None else (source, *parts[1:])))
 
     def run(self, x: Tensor, rows: Tensor | None = None, source: Tensor | None = None) -> Tensor:
-        """Every output of the model: B T V; `rows` says which row each row of x stands for."""
+        """Every output of the model: B T V; `rows` are the rows of the probe that those of x stand for."""
         state = self.model.initial_state(len(x), memory=self.memory(rows, source))
         return self.model(x, state)[0]
 
@@ -83,22 +83,22 @@ class Probe:
         return self.read(self.run(x, rows, source)[:, list(self.places)])
 
     def last(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """What the model says after the last step of an x of any length: B 1 V, or all that lies ahead."""
+        """The output after the last step of an x of any length: B 1 V, or of a forecaster the whole horizon."""
         y = self.run(x, rows)
         return self.read(y if self.ahead else y[:, -1:])
 
     def read(self, y: Tensor) -> Tensor:
-        return y.log_softmax(dim=-1) if self.chances else y
+        return y.log_softmax(dim=-1) if self.categorical else y
 
-    def losses(self, said: Tensor, y: Tensor) -> Tensor:
-        """Nats, or squared errors, of what was said (B O V): a number for each row."""
-        if not self.chances:
-            return (said - y).square().flatten(1).mean(dim=1)
-        return cross_entropy(said.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(dim=1)
+    def losses(self, predicted: Tensor, y: Tensor) -> Tensor:
+        """Nats, or squared errors, of predictions (B O V): the mean of each row."""
+        if not self.categorical:
+            return (predicted - y).square().flatten(1).mean(dim=1)
+        return cross_entropy(predicted.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(dim=1)
 
     @property
-    def due(self) -> Tensor:
-        """What should come after the last step: B 1, or all that lies ahead."""
+    def last_targets(self) -> Tensor:
+        """The targets after the last step: B 1, or of a forecaster the whole horizon."""
         return self.y if self.ahead else self.y[:, -1:]
 
     def first(self, rows: int = 1) -> Self:
@@ -145,7 +145,7 @@ class Probe:
             return self.stepper, self.steps, self.stepper.initial_state(rows, memory=self.memory())
 
 
-def moving(state: Any) -> list[tuple[str, Tensor]]:
+def changing_tensors(state: Any) -> list[tuple[str, Tensor]]:
     """The tensors of a state that steps change: floating ones, but for what never changes while decoding."""
 
     def found(part: Any, prefix: str) -> Any:
@@ -162,8 +162,8 @@ def moving(state: Any) -> list[tuple[str, Tensor]]:
     return list(found(state, ""))
 
 
-def walk(stepper: Any, x: Tensor, state: Any) -> Any:
-    """One step after the other: (what is explained, output, state) of each."""
+def step_through(stepper: Any, x: Tensor, state: Any) -> Any:
+    """Run a model step by step: (what it explains, output, state) of each step."""
     with torch.no_grad():
         for t in range(x.shape[1]):
             explain = getattr(stepper, "explain", None)
@@ -172,14 +172,14 @@ def walk(stepper: Any, x: Tensor, state: Any) -> Any:
             yield shown, y[:, 0], states.detach(state)
 
 
-def spread(count: int, rows: int) -> np.ndarray:
-    """So many of `count` places, evenly from the first to the last."""
+def spread_evenly(count: int, rows: int) -> np.ndarray:
+    """`rows` indices below `count`, evenly from the first to the last."""
     return np.unique(np.linspace(0, count - 1, min(rows, count)).astype(np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """`summary` says it in words, a line each; `figures` has every number; the first of the `charts` shows the most.
+    """The result of an instrument: `summary` in lines of text, `figures` with every number, `charts` by importance.
 
     `picture` is what attention weights are drawn over: H W 3, from 0 to 255. `notes` are about the data.
     """
@@ -196,7 +196,7 @@ class Reading:
 
 
 def finite(content: Any) -> Any:
-    """The same with null where a number is none that JSON has."""
+    """The same with None in place of numbers that JSON lacks (NaN, infinity)."""
     if isinstance(content, float):
         return content if math.isfinite(content) else None
     if isinstance(content, dict):

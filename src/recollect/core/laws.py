@@ -2,7 +2,7 @@
 
 Each returns the largest error it saw and raises `LawBroken` with one sentence that names the law, the
 layer, what was tried and the error. They are stated for `eval()`; differences are relative to the largest
-entry of each tensor, 1e-10 in float64 and 1e-5 in float32 unless told otherwise. (A gradient tensor that is
+entry of each tensor, 1e-10 in float64 and 1e-5 in float32 where no tolerance is given. (A gradient tensor that is
 nothing but rounding, such as that of a key's bias under a softmax, counts relative to 1e-4 of the largest one.)
 
 1. chunk     any way to cut x into chunks gives the outputs, final state and gradients of the definition
@@ -17,7 +17,7 @@ nothing but rounding, such as that of a key's bias under a softmax, counts relat
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +25,40 @@ import torch
 from torch import Tensor
 
 from . import state as states
+from .comparison import (
+    TOLERANCE,
+    Cotangents,
+    LawBroken,
+    Named,
+    compare_tensors,
+    detach_all,
+    pad_slots,
+    weighted_gradients,
+)
 from .contract import Encoder, Layer, Memory, name_of
 from .ragged import mask, run
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+__all__ = [
+    "STEP_TOLERANCE",
+    "TOLERANCE",
+    "Generated",
+    "LawBroken",
+    "buffered",
+    "cause",
+    "check",
+    "chunk",
+    "chunk_values",
+    "encoder_row",
+    "file",
+    "purity",
+    "ragged",
+    "row",
+    "search",
+    "size",
+    "step",
+    "symmetry",
+]
+
 STEP_TOLERANCE = {  # of law 9, by the precision of a decoder's products or of its rounded weights
     "float64": 1e-10,
     "float32": 1e-5,
@@ -37,11 +67,6 @@ STEP_TOLERANCE = {  # of law 9, by the precision of a decoder's products or of i
     "bfloat16": 5e-2,
     "int8": 1e-1,
 }
-Named = list[tuple[str, Tensor]]
-
-
-class LawBroken(AssertionError):
-    """A layer does not keep the contract."""
 
 
 class Generated(NamedTuple):
@@ -83,12 +108,14 @@ def chunk(
     tolerance: float | None = None,
 ) -> float:
     """Law 1. `chunks` are lengths that sum to T; `warm` (B T' D) is read first, to start from a used state."""
-    in_chunks = _in_chunks(layer, chunks, x.shape[1])
-    expected = _everything(layer, layer.unroll, x, memory, warm)
-    found = _everything(layer, in_chunks, x, memory, warm)
+    in_chunks = _run_chunks(layer, chunks, x.shape[1])
+    expected = _run_with_gradients(layer, layer.unroll, x, memory, warm)
+    found = _run_with_gradients(layer, in_chunks, x, memory, warm)
     what = f"chunks of {'+'.join(map(str, chunks))}{' from a used state' if warm is not None else ''}"
     return max(
-        _compare("Chunk", layer, f"{what} against the definition", found[kind], expected[kind], x.dtype, tolerance)
+        compare_tensors(
+            "Chunk", layer, f"{what} against the definition", found[kind], expected[kind], x.dtype, tolerance
+        )
         for kind in expected
     )
 
@@ -103,11 +130,11 @@ def chunk_values(
 ) -> float:
     """Law 1 without gradients: for models in use."""
     with torch.no_grad():
-        y, state = layer.unroll(x, _start(layer, x, memory))
-        z, final = _in_chunks(layer, chunks, x.shape[1])(x, _start(layer, x, memory))
+        y, state = layer.unroll(x, _initial_state(layer, x, memory))
+        z, final = _run_chunks(layer, chunks, x.shape[1])(x, _initial_state(layer, x, memory))
     found, expected = [("y", z), *states.named(final)], [("y", y), *states.named(state)]
     what = f"chunks of {'+'.join(map(str, chunks))} against the definition"
-    return _compare("Chunk", layer, what, found, expected, x.dtype, tolerance)
+    return compare_tensors("Chunk", layer, what, found, expected, x.dtype, tolerance)
 
 
 def buffered(
@@ -120,11 +147,11 @@ def buffered(
 ) -> float:
     """The form with `capacity`: written in place and single-use, it owes the outputs of the definition."""
     with torch.no_grad():
-        y, _ = layer.unroll(x, _start(layer, x, memory))
+        y, _ = layer.unroll(x, _initial_state(layer, x, memory))
         state = layer.initial_state(len(x), memory=memory, like=_like(x), capacity=x.shape[1])
-        z, _ = _in_chunks(layer, chunks, x.shape[1])(x, state)
+        z, _ = _run_chunks(layer, chunks, x.shape[1])(x, state)
     what = f"a state with capacity {x.shape[1]}, chunks of {'+'.join(map(str, chunks))}"
-    return _compare("Chunk", layer, what, [("y", z)], [("y", y)], x.dtype, tolerance)
+    return compare_tensors("Chunk", layer, what, [("y", z)], [("y", y)], x.dtype, tolerance)
 
 
 def cause(
@@ -133,10 +160,10 @@ def cause(
     """Law 2: everything from step t on is changed by a large amount; the outputs before t must stay."""
     changed = torch.cat([x[:, :t], _disturb(x[:, t:])], dim=1)
     with torch.no_grad():
-        before, _ = layer(x, _start(layer, x, memory))
-        after, _ = layer(changed, _start(layer, x, memory))
+        before, _ = layer(x, _initial_state(layer, x, memory))
+        after, _ = layer(changed, _initial_state(layer, x, memory))
     what = f"changing the input from step {t} of {x.shape[1]} on"
-    return _compare("Cause", layer, what, [("y", after[:, :t])], [("y", before[:, :t])], x.dtype, tolerance)
+    return compare_tensors("Cause", layer, what, [("y", after[:, :t])], [("y", before[:, :t])], x.dtype, tolerance)
 
 
 def row(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None, tolerance: float | None = None) -> float:
@@ -145,16 +172,16 @@ def row(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None, tolerance
     errors = []
 
     def compare(what: str, found: tuple[Tensor, Any], expected: tuple[Tensor, Any]) -> None:
-        pair = [_align([("y", y), *states.named(state)]) for y, state in (found, expected)]
-        errors.append(_compare("Row", layer, what, *_same_slots(*pair), x.dtype, tolerance))
+        pair = [detach_all([("y", y), *states.named(state)]) for y, state in (found, expected)]
+        errors.append(compare_tensors("Row", layer, what, *pad_slots(*pair), x.dtype, tolerance))
 
     with torch.no_grad():
-        together = layer(x, _start(layer, x, memory))
+        together = layer(x, _initial_state(layer, x, memory))
         for r in range(batch):
             one = torch.tensor([r], device=x.device)
-            alone = layer(x[one], _start(layer, x[one], states.select(memory, one)))
+            alone = layer(x[one], _initial_state(layer, x[one], states.select(memory, one)))
             compare(f"row {r} of {batch} alone", (together[0][one], states.select(together[1], one)), alone)
-        _, middle = layer(x[:, :half], _start(layer, x, memory))
+        _, middle = layer(x[:, :half], _initial_state(layer, x, memory))
         rows = torch.tensor([*reversed(range(batch)), 0], device=x.device)
         compare(
             f"rows {rows.tolist()} selected at step {half}",
@@ -166,7 +193,7 @@ def row(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None, tolerance
         for r in range(batch):
             one = torch.tensor([r], device=x.device)
             seen = 1 + r % half
-            _, state = layer(x[one, :seen], _start(layer, x[one], states.select(memory, one)))
+            _, state = layer(x[one, :seen], _initial_state(layer, x[one], states.select(memory, one)))
             parts.append(state)
             expected.append(layer(x[one, half:], state))
         y = torch.cat([y for y, _ in expected])
@@ -204,19 +231,16 @@ def ragged(
 
     padding = ~mask(torch.tensor(lengths, device=x.device), x.shape[1])
     padding = padding.reshape(*padding.shape, *[1] * (x.dim() - 2))
-    expected = _everything(layer, apart, x.masked_fill(padding, 0), memory)
-    found = _everything(layer, together, _junk(x, padding), memory)
+    expected = _run_with_gradients(layer, apart, x.masked_fill(padding, 0), memory)
+    found = _run_with_gradients(layer, together, _fill_padding(x, padding), memory)
     what = f"lengths {list(lengths)} with NaN in the padding against each row alone"
-    return max(
-        _compare("Ragged", layer, what, *_same_slots(found[kind], expected[kind]), x.dtype, tolerance)
-        for kind in expected
-    )
+    return _compare_padded(layer, what, found, expected, x.dtype, tolerance)
 
 
 def purity(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> float:
     """Law 5, for a whole chunk and for one step, from a fresh and from a used state."""
     with torch.no_grad():
-        fresh = _start(layer, x, memory)
+        fresh = _initial_state(layer, x, memory)
         _, used = layer(x[:, :1], fresh)
         for state, kind in ((fresh, "a fresh"), (used, "a used")):
             for part in (x, x[:, :1]):
@@ -245,12 +269,12 @@ def size(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> float
             )
 
     with torch.no_grad():
-        state = _start(layer, x, memory)
+        state = _initial_state(layer, x, memory)
         compare(state, 0, "at the start")
         for t in range(x.shape[1]):
             _, state = layer(x[:, t : t + 1], state)
             compare(state, t + 1, "step by step")
-        _, state = layer(x, _start(layer, x, memory))
+        _, state = layer(x, _initial_state(layer, x, memory))
         compare(state, x.shape[1], "in one chunk")
     return 0.0
 
@@ -259,10 +283,10 @@ def file(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> float
     """Law 7: to the bit. Needs T ≥ 2."""
     half = x.shape[1] // 2
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
-        _, state = layer(x[:, :half], _start(layer, x, memory))
+        _, state = layer(x[:, :half], _initial_state(layer, x, memory))
         path = Path(folder) / "state.safetensors"
         states.save(state, path)
-        loaded = states.load(path, like=_start(layer, x, memory))
+        loaded = states.load(path, like=_initial_state(layer, x, memory))
         straight = layer(x[:, half:], state)
         tries = {
             "loaded from a file": layer(x[:, half:], loaded),
@@ -288,14 +312,14 @@ def symmetry(encoder: Encoder, x: Tensor, order: Sequence[int], *, tolerance: fl
     with torch.no_grad():
         found, expected = encoder(x[:, list(order)]).values, encoder(x).values[:, list(order)]
     what = f"the permutation {list(order)}"
-    return _compare("Symmetry", encoder, what, [("values", found)], [("values", expected)], x.dtype, tolerance)
+    return compare_tensors("Symmetry", encoder, what, [("values", found)], [("values", expected)], x.dtype, tolerance)
 
 
 def encoder_row(encoder: Encoder, x: Tensor, lengths: Sequence[int], *, tolerance: float | None = None) -> float:
     """Laws 3 and 4 for an encoder: each row gives what it gives alone, with NaN in the padding."""
     padding = ~mask(torch.tensor(lengths, device=x.device), x.shape[1])[..., None]
     weights = {name: parameter for name, parameter in encoder.named_parameters() if parameter.requires_grad}
-    cotangent = _Cotangents()
+    cotangent = Cotangents()
 
     def gather(parts: list[Memory], x: Tensor) -> dict[str, Named]:
         values = torch.cat([states.fit(part.values, x.shape[1]) for part in parts])
@@ -303,8 +327,8 @@ def encoder_row(encoder: Encoder, x: Tensor, lengths: Sequence[int], *, toleranc
         outputs = [("values", values), *((f"summary.{name}", t) for name, t in states.named(summary))]
         inputs = {"x": x, **weights}
         return {
-            "values": _align(outputs),
-            "gradients": _gradients(outputs, list(inputs.values()), list(inputs), cotangent),
+            "values": detach_all(outputs),
+            "gradients": weighted_gradients(outputs, list(inputs.values()), list(inputs), cotangent),
         }
 
     clean = x.masked_fill(padding, 0).requires_grad_()
@@ -314,10 +338,7 @@ def encoder_row(encoder: Encoder, x: Tensor, lengths: Sequence[int], *, toleranc
     dirty = x.masked_fill(padding, float("nan")).requires_grad_()
     found = gather([encoder(dirty, torch.tensor(lengths, device=x.device))], dirty)
     what = f"lengths {list(lengths)} with NaN in the padding against each row alone"
-    return max(
-        _compare("Ragged", encoder, what, *_same_slots(found[kind], expected[kind]), x.dtype, tolerance)
-        for kind in expected
-    )
+    return _compare_padded(encoder, what, found, expected, x.dtype, tolerance)
 
 
 def step(
@@ -346,7 +367,9 @@ def step(
             expected.append(layer.unroll(tokens, layer.initial_state(1))[0][:, -found.shape[1] :])
     what = f"generation in {precision} against the definition"
     allowed = STEP_TOLERANCE[precision] if tolerance is None else tolerance
-    return _compare("Step", layer, what, [("logits", found)], [("logits", torch.cat(expected))], x.dtype, allowed)
+    return compare_tensors(
+        "Step", layer, what, [("logits", found)], [("logits", torch.cat(expected))], x.dtype, allowed
+    )
 
 
 def search(
@@ -374,21 +397,21 @@ def search(
     what = f"search in {precision} against the definition"
     allowed = STEP_TOLERANCE[precision] if tolerance is None else tolerance
     pair = [("log p", torch.tensor(found, dtype=torch.float64))], [("log p", torch.stack(expected))]
-    return _compare("Step", layer, what, *pair, torch.float64, allowed)
+    return compare_tensors("Step", layer, what, *pair, torch.float64, allowed)
 
 
-# How the laws look at a layer
+# The layer as the laws call it
 
 
 def _like(x: Tensor) -> Tensor | None:
     return x if x.is_floating_point() else None
 
 
-def _start(layer: Layer[Any], x: Tensor, memory: Memory | None) -> Any:
+def _initial_state(layer: Layer[Any], x: Tensor, memory: Memory | None) -> Any:
     return layer.initial_state(len(x), memory=memory, like=_like(x))
 
 
-def _in_chunks(layer: Layer[Any], chunks: Sequence[int], steps: int) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
+def _run_chunks(layer: Layer[Any], chunks: Sequence[int], steps: int) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
     """The layer called chunk by chunk, its state carried over."""
     if sum(chunks) != steps or min(chunks) < 1:
         raise ValueError(f"chunks: expected lengths ≥ 1 that sum to {steps}, found {list(chunks)}")
@@ -408,29 +431,27 @@ def _disturb(x: Tensor) -> Tensor:
     return x.flip(0, 1) * -30 + 10 if x.is_floating_point() else (x + 1) % (x.max() + 1)
 
 
-def _junk(x: Tensor, padding: Tensor) -> Tensor:
+def _fill_padding(x: Tensor, padding: Tensor) -> Tensor:
     """The worst that can stand in the padding: NaN, or where x are tokens another token."""
     return x.masked_fill(padding, float("nan")) if x.is_floating_point() else torch.where(padding, _disturb(x), x)
 
 
-class _Cotangents:
-    """The same random directions for both sides of a comparison."""
-
-    def __init__(self) -> None:
-        self.rewind()
-
-    def rewind(self) -> None:
-        self.generator = torch.Generator().manual_seed(7)
-
-    def like(self, tensor: Tensor) -> Tensor:
-        """The direction of a slot does not depend on how many empty ones follow it."""
-        rows, *rest = tensor.shape
-        slots = [max(64, rest[0]), *rest[1:]] if rest else []
-        direction = torch.randn(rows, *slots, generator=self.generator, dtype=torch.float64)
-        return (direction[:, : rest[0]] if rest else direction).to(tensor)
+def _compare_padded(
+    layer: Any,
+    what: str,
+    found: dict[str, Named],
+    expected: dict[str, Named],
+    dtype: torch.dtype,
+    tolerance: float | None,
+) -> float:
+    """Law 4, of values and gradients."""
+    return max(
+        compare_tensors("Ragged", layer, what, *pad_slots(found[kind], expected[kind]), dtype, tolerance)
+        for kind in expected
+    )
 
 
-def _everything(
+def _run_with_gradients(
     layer: Layer[Any],
     forward: Callable[[Tensor, Any], tuple[Tensor, Any]],
     x: Tensor,
@@ -444,7 +465,7 @@ def _everything(
     if memory is not None:
         memory = states.map(lambda t: t.detach().clone().requires_grad_(t.is_floating_point()), memory)
         inputs |= {f"memory.{name}": tensor for name, tensor in states.named(memory) if tensor.requires_grad}
-    state = _start(layer, x, memory)
+    state = _initial_state(layer, x, memory)
     if warm is not None:
         with torch.no_grad():
             _, state = layer.unroll(warm, state)
@@ -454,69 +475,6 @@ def _everything(
     inputs |= {name: parameter for name, parameter in layer.named_parameters() if parameter.requires_grad}
     outputs = [("y", y), *((f"state.{name}", tensor) for name, tensor in states.named(final))]
     return {
-        "values": _align(outputs),
-        "gradients": _gradients(outputs, list(inputs.values()), list(inputs), _Cotangents()),
+        "values": detach_all(outputs),
+        "gradients": weighted_gradients(outputs, list(inputs.values()), list(inputs), Cotangents()),
     }
-
-
-def _gradients(outputs: Named, inputs: list[Tensor], names: list[str], cotangents: _Cotangents) -> Named:
-    """The gradients of a random weighting of all outputs."""
-    weighted = [(tensor, cotangents.like(tensor)) for _, tensor in outputs]
-    total = sum((tensor * weight).sum() for tensor, weight in weighted if tensor.requires_grad)
-    gradients = [None] * len(inputs)
-    if isinstance(total, Tensor):
-        gradients = torch.autograd.grad(total, inputs, allow_unused=True)
-    return [
-        (f"gradient of {name}", torch.zeros_like(tensor) if gradient is None else gradient)
-        for name, tensor, gradient in zip(names, inputs, gradients, strict=True)
-    ]
-
-
-def _align(outputs: Iterable[tuple[str, Tensor]]) -> Named:
-    return [(name, tensor.detach()) for name, tensor in outputs]
-
-
-def _same_slots(found: Named, expected: Named) -> tuple[Named, Named]:
-    """Pad the shorter of two growing tensors with empty slots, so that only what they hold is compared."""
-    pairs: tuple[Named, Named] = ([], [])
-    for (name, a), (_, b) in zip(found, expected, strict=True):
-        if a.dim() > 1 and name != "y" and not name.startswith("gradient"):
-            slots = max(a.shape[1], b.shape[1])
-            a, b = states.fit(a, slots), states.fit(b, slots)
-        pairs[0].append((name, a))
-        pairs[1].append((name, b))
-    return pairs
-
-
-def _compare(
-    law: str,
-    layer: Any,
-    what: str,
-    found: Named,
-    expected: Named,
-    dtype: torch.dtype,
-    tolerance: float | None,
-) -> float:
-    if tolerance is None:
-        found_in = next((t.dtype for _, t in expected if t.is_floating_point()), dtype)
-        tolerance = TOLERANCE[torch.float64 if found_in == torch.float64 else torch.float32]
-    worst = 0.0
-    gradients = [float(t.abs().max()) for name, t in expected if name.startswith("gradient") and t.numel()]
-    for (name, a), (_, b) in zip(found, expected, strict=True):
-        if a.shape != b.shape:
-            raise LawBroken(
-                f"{law} law broken by {name_of(layer)}: {what}: {name} has shape {tuple(a.shape)}, "
-                f"expected {tuple(b.shape)}"
-            )
-        if not b.numel():
-            continue
-        a, b = a.double(), b.double()
-        scale = max(float(b.abs().max()), float(a.abs().max()), 1e-4 * max(gradients, default=0.0))
-        error = float((a - b).abs().max()) / scale if scale else 0.0
-        if not error <= tolerance:  # NaN is an error too
-            raise LawBroken(
-                f"{law} law broken by {name_of(layer)}: {what}: {name} differs by {error:.3g} "
-                f"of its largest entry, allowed {tolerance:g}"
-            )
-        worst = max(worst, error)
-    return worst

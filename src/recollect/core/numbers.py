@@ -65,7 +65,7 @@ def coarse(value: float | None) -> str:
 
 
 def brief(value: float) -> str:
-    """As short as it can be said: 400, 30 k, 0.05."""
+    """As short as possible: 400, 30 k, 0.05."""
     return (
         scaled(value, write=short) if abs(value) >= 10_000 else fixed(value, 0) if value == int(value) else short(value)
     )

@@ -42,7 +42,7 @@ def check_lengths(lengths: Tensor | Sequence[int] | None, x: Tensor, least: int 
         raise ContractError(
             f"lengths: expected {len(x)} whole numbers, one a row, found {lengths.dtype} {tuple(lengths.shape)}"
         )
-    if x.is_cuda and torch.cuda.is_current_stream_capturing():  # a look waits for the device, and was taken before
+    if x.is_cuda and torch.cuda.is_current_stream_capturing():  # checked before the capture; a check would synchronise
         return lengths.long()
     wrong = ((lengths < least) | (lengths > x.shape[1])).nonzero()[:, 0]
     if len(wrong):

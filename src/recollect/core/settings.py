@@ -16,7 +16,7 @@ SUFFIXES = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
 
 class ContractError(ValueError):
-    """An input, state or setting that the contract does not allow, told in one line."""
+    """An input, state or setting that the contract does not allow; the message is one line."""
 
 
 class SettingError(ValueError):
@@ -24,7 +24,7 @@ class SettingError(ValueError):
 
 
 def number(text: str, flag: str = "") -> float:
-    """`1M`, `10k`, `2.5e9`; `flag` is whose value it is."""
+    """`1M`, `10k`, `2.5e9`; `flag` names the option in an error."""
     found = re.fullmatch(r"\s*([-+]?[\d_.]+(?:[eE][-+]?\d+)?)\s*([kKmMbBgGtT]?)\s*", text)
     try:
         if found and math.isfinite(value := float(found[1].replace("_", "")) * SUFFIXES[found[2].lower()]):
@@ -151,7 +151,7 @@ def owner_of(kind: type) -> str:
 
 
 def known(kind: str, name: str, names: Any) -> str:
-    """`name`, if it is one of `names`; else one line that says what there is."""
+    """`name`, if it is one of `names`; else an error that lists them."""
     if name in names:
         return name
     close = difflib.get_close_matches(name, list(names), n=1)

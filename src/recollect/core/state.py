@@ -95,10 +95,11 @@ def select(state: S, rows: Tensor, *, constant: bool = True) -> S:
         return state.index_select(0, rows)  # type: ignore[return-value]
     if not isinstance(state, tuple):
         return state
-    kept = () if constant else getattr(state, "constant", ())
+    unchanged = () if constant else getattr(state, "constant", ())
     names = getattr(state, "_fields", range(len(state)))
     parts = [
-        part if name in kept else select(part, rows, constant=constant) for name, part in zip(names, state, strict=True)
+        part if name in unchanged else select(part, rows, constant=constant)
+        for name, part in zip(names, state, strict=True)
     ]
     return rebuild(state, parts)
 

@@ -1,14 +1,14 @@
 """A task: its data, the models that can be trained on it, its loss, its metric, and what is shown of them.
 
-`Task` is a class of which every task has one subclass. The class itself knows what holds before anything is read:
-which settings there are, how data and models are made from them. An instance is bound to data, settings and a device:
-it makes batches, computes losses and measures. One module trains them all (`train.run`), one loop (`train.loop`).
+`Task` is a class of which every task has one subclass. The class itself describes what is known before data are
+read: which settings there are, how data and models are made from them. An instance is bound to data, settings and a
+device: it makes batches, computes losses and measures. `train.run` and `train.loop` train all of them.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -49,7 +49,7 @@ class Loss:
     """What one batch gives: the scalar to minimise, how much it counts, and the state to carry on."""
 
     value: Tensor
-    tokens: int  # what the batch adds to those of a run: read or predicted, as the task says
+    tokens: int  # what the batch adds to those of a run: read or predicted, by the task
     carry: Any = None  # the next batch's first state, for tasks that stream
 
 
@@ -111,7 +111,7 @@ class Task(ABC, Generic[D, A]):
     default: ClassVar[str]  # the model that is trained where none is named
     data_config: ClassVar[Any]  # frozen dataclasses
     task_config: ClassVar[Any]
-    usual: ClassVar[Mapping[str, str]] = {}  # settings where the flags say nothing
+    usual: ClassVar[Mapping[str, str]] = {}  # defaults of settings, where they differ from those of the dataclasses
     stacks: ClassVar[bool] = False  # whether any layer that can be stacked is a model here, by its name
     counted: ClassVar[Sequence[str]] = ()  # models that are counted, not trained
     unsized: ClassVar[Sequence[str]] = ()  # models without a width that could be solved for
@@ -167,7 +167,7 @@ class Task(ABC, Generic[D, A]):
     @classmethod
     @abstractmethod
     def describe_data(cls, data: D) -> dict[str, Any]:
-        """What config.json says of the data: `name`, `fingerprint` and counts."""
+        """The data in config.json: `name`, `fingerprint` and counts."""
 
     @classmethod
     @abstractmethod
@@ -261,6 +261,10 @@ class Task(ABC, Generic[D, A]):
     def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
         """What a model reaches: `metric` is {name, value, rule}, and whatever else a row should hold."""
 
+    def metric_row(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The metric of an evaluation, as `figures` and a row have it."""
+        return {"name": self.metric, "value": found[self.metric], "rule": found["rule"]}
+
     @classmethod
     def evaluation_rules(cls, name: str) -> list[str]:
         """The rules of measuring that `name` stands for, in tasks that have several."""
@@ -303,28 +307,16 @@ class Task(ABC, Generic[D, A]):
         return own.flops, own.state_bytes
 
 
-def build_error(name: Any, error: Exception) -> ContractError:
-    """What a model cannot be built from, in one line."""
-    reason = " ".join(str(error).split())
-    return ContractError(f"model: expected settings of {name!r}, found others ({reason})")
-
-
-BUILD_ERRORS = (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError)
-
-
-def artifact_path(folder: Path, name: str) -> Path:
-    """A file that a run folder must hold."""
-    path = folder / name
-    if not path.exists():
-        raise RunError(f"{path}: expected this file in the run folder, found none")
-    return path
-
-
-def read_artifact(folder: Path, name: str) -> Any:
-    """The JSON of a file that a run folder must hold."""
+@contextmanager
+def building(model: Any) -> Iterator[None]:
+    """Turns what is raised where a model is built from settings that do not fit it into one line."""
     try:
-        return json.loads(artifact_path(folder, name).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, RunError):
-            raise
-        raise RunError(f"{folder / name}: expected JSON, found something else ({error})") from error
+        yield
+    except (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise ContractError(f"model: expected settings of {model!r}, found others ({reason})") from error
+
+
+def describe_model(model: str, config: Any, decided: Sequence[str] = ()) -> dict[str, Any]:
+    """A model in config.json: its name, and its settings but for those that its data decide."""
+    return {"name": model} | {key: value for key, value in asdict(config).items() if key not in (*decided, "model")}

@@ -10,11 +10,12 @@ import re
 import shlex
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
 StrPath = str | os.PathLike[str]
+C = TypeVar("C")
 T = TypeVar("T")
 
 BLOCK = 1 << 20  # bytes read at a time
@@ -384,6 +385,14 @@ def rechunk(pieces: Iterable[str], size: int) -> Iterator[str]:
             gathered, length = [whole[full:]], length - full
     if length:
         yield "".join(gathered)
+
+
+def absolute_names(config: C, known: Container[str]) -> C:
+    """Settings whose `data`, `valid` and `test` are given by `absolute_name`."""
+    given: Any = config
+    places = {place: getattr(given, place) for place in ("data", "valid", "test")}
+    names = {place: tuple(absolute_name(name, known) for name in some) for place, some in places.items()}
+    return replace(given, **names)
 
 
 def absolute_name(name: str, known: Container[str]) -> str:

@@ -1,4 +1,4 @@
-"""The weights with which a model looks at what it saw, by layer and head, as its layers explain them."""
+"""Attention weights by layer and head, over a model's own past and over a source."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..core.chart import Map
 from ..core.contract import ContractError
-from ..core.inspection import Probe, walk
+from ..core.inspection import Probe, step_through
 
 MOST = 8  # maps of single heads in one reading
 
@@ -23,7 +23,7 @@ def weights(probe: Probe) -> dict[str, Tensor]:
     stepper, x, state = one.stepping()
     steps = x.shape[1]
     found: dict[str, list[Tensor]] = {}
-    for t, (shown, _, _) in enumerate(walk(stepper, x, state)):
+    for t, (shown, _, _) in enumerate(step_through(stepper, x, state)):
         levels = {"weights": 0, "source": 0}
         for name, tensor in shown.items():
             kind = name.rsplit(".", 1)[-1]

@@ -1,6 +1,6 @@
 """What a length costs: FLOPs, time and memory, of the parallel form and of single steps, declared and measured.
 
-    declared    what the layers say of themselves: FLOPs by the definition, bytes of state
+    declared    by the layers: FLOPs of the definition, bytes of state
     counted     the FLOPs of matrix products while they run; a fast form may do more of them than the definition
     seconds     the least of some tries, on the machine at hand
     state       bytes of the state at the end; `kept` is what training holds for the backward pass besides the weights
@@ -60,13 +60,13 @@ def measure(model: Any, x: Tensor, memory: Memory | None = None, *, tries: int =
                 "step": fastest(one_by_one, tries, x.device),
             },
             "state": {"declared": declared.state_bytes, "measured": states.nbytes(after)},
-            "kept": kept(model, lambda: model(x, first())[0]),
+            "kept": saved_bytes(model, lambda: model(x, first())[0]),
         }
 
 
 @torch.no_grad()
 def step_flops(model: Any, x: Tensor, memory: Memory | None, lengths: Sequence[int]) -> dict[int, int]:
-    """FLOPs of single steps up to each of the lengths, all counted on one way."""
+    """FLOPs of single steps up to each of the lengths, all counted in one run."""
     found = {}
     with Counter() as counter:
         state = model.initial_state(1, memory=memory)
@@ -92,7 +92,7 @@ def fastest(call: Callable[[], Any], tries: int, device: torch.device) -> float:
     return found
 
 
-def kept(model: nn.Module, call: Callable[[], Tensor]) -> int:
+def saved_bytes(model: nn.Module, call: Callable[[], Tensor]) -> int:
     """Bytes that a forward pass keeps for the backward pass, each storage once, weights and buffers not counted."""
     own = {tensor.untyped_storage().data_ptr() for tensor in model.state_dict(keep_vars=True).values()}
     found: dict[int, int] = {}

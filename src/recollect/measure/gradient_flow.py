@@ -1,4 +1,4 @@
-"""How gradients fare on their way back: from an output to the inputs before it, and from a state to the one before it.
+"""Gradient flow: from an output back to earlier inputs, and from a state to the one before it.
 
     flow        ‖∂y_T/∂x_{T−k}‖ against k: the Frobenius norm of the Jacobian, exact for few outputs, else estimated
     jacobian    ∂h_t/∂h_{t−1} of a state that does not grow, and its spectrum
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..core import state as states
 from ..core.chart import Chart, Line
 from ..core.contract import ContractError, Memory
-from ..core.inspection import Probe, moving, slope
+from ..core.inspection import Probe, changing_tensors, slope
 from .inputs import traced
 
 EXACT = 32  # outputs up to which each has its own backward pass
@@ -50,7 +50,7 @@ def flow(model: Any, x: Tensor, memory: Memory | None = None, *, seed: int = 0) 
 
 
 def flow_of(probe: Probe, seed: int = 0) -> Tensor:
-    """The same of what a probe's model says after its last step: log-probabilities, or numbers."""
+    """The same of the last outputs of a probe: log-probabilities, or numbers."""
     exact = probe.double()
     return norms(lambda x: exact.last(x).flatten(1), exact.model, exact.x, seed)
 
@@ -124,10 +124,10 @@ def jacobian(layer: Any, x: Tensor, state: Any) -> Tensor:
 
     Rows do not touch each other, so one backward pass over N copies of the row gives every line of it.
     """
-    shapes = [tensor.shape for _, tensor in moving(state)]
+    shapes = [tensor.shape for _, tensor in changing_tensors(state)]
     with torch.no_grad():
         _, after = layer(x, state)
-    if shapes != [tensor.shape for _, tensor in moving(after)]:
+    if shapes != [tensor.shape for _, tensor in changing_tensors(after)]:
         raise ContractError("jacobian: expected a state of fixed size, found one that grows with each step")
     size = sum(shape.numel() for shape in shapes)
     if not 0 < size <= LARGEST:
@@ -137,7 +137,7 @@ def jacobian(layer: Any, x: Tensor, state: Any) -> Tensor:
     wide = states.map(lambda t: t.detach().clone().requires_grad_() if t.is_floating_point() else t, wide)
     with torch.enable_grad():
         _, after = layer(x[copies], wide)
-        inputs, outputs = [t for _, t in moving(wide)], [t for _, t in moving(after)]
+        inputs, outputs = [t for _, t in changing_tensors(wide)], [t for _, t in changing_tensors(after)]
         flat = torch.cat([t.reshape(size, -1) for t in outputs], dim=1)  # N N, every row the same
         found = torch.autograd.grad(flat.diagonal().sum(), inputs, materialize_grads=True)
     return torch.cat([t.reshape(size, -1) for t in found], dim=1).detach()
@@ -163,18 +163,18 @@ class Spectrum:
         )
 
 
-def spectrum(probe: Probe, places: int = 8, kept: int = 16) -> Spectrum:
+def spectrum(probe: Probe, places: int = 8, count: int = 16) -> Spectrum:
     """Along the first row, at evenly spread steps (fewer, where the state is large)."""
     stepper, x, state = probe.first().double().stepping()
     x, state = x[:1], states.select(state, torch.zeros(1, dtype=torch.int64, device=x.device))
-    size = sum(tensor.numel() for _, tensor in moving(state))
+    size = sum(tensor.numel() for _, tensor in changing_tensors(state))
     places = max(2, places) if size <= 256 else 2
     wanted = sorted({round(i * (x.shape[1] - 1) / max(1, places - 1)) for i in range(places)})
     singular, radius = [], []
     for t in range(x.shape[1]):
         if t in wanted:
             found = jacobian(stepper, x[:, t : t + 1], state)
-            singular.append(torch.linalg.svdvals(found)[:kept].tolist())
+            singular.append(torch.linalg.svdvals(found)[:count].tolist())
             radius.append(float(torch.linalg.eigvals(found).abs().max()))
         with torch.no_grad():
             _, state = stepper(x[:, t : t + 1], state)

@@ -1,4 +1,4 @@
-"""Gradients during training: with the weights that a run began with, those that it kept on its way, and its best."""
+"""Gradients during training: with the initial weights of a run, its snapshots, and its best weights."""
 
 import copy
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ def stages(run: LoadedRun[Any, Any], initial: bool = True) -> dict[str, dict[str
         with torch.random.fork_rng(devices=[]):
             fresh = initial_model(run.kind, run.config, run.artifacts, folder.config().get("init"))
         found["initial"] = checkpoint.weights(fresh)
-    for step in folder.kept_steps(1 << 62):
-        found[f"step {step:,}"] = checkpoint.read_tensors(folder.kept(step))[0]
+    for step in folder.snapshot_steps(1 << 62):
+        found[f"step {step:,}"] = checkpoint.read_tensors(folder.snapshot(step))[0]
     best = {name: tensor.clone() for name, tensor in checkpoint.weights(run.model).items()}
     same = [name for name, own in found.items() if all(torch.equal(own[part], best[part].cpu()) for part in best)]
     return {name: own for name, own in found.items() if name not in same} | {"trained": best}

@@ -63,8 +63,8 @@ def _losses(probe: Probe, k: int) -> Tensor:
     rows = torch.arange(len(probe.x), device=probe.x.device)
     found = []
     for some in rows.split(max(1, TOGETHER // probe.x.shape[1])):
-        said = probe.last(probe.x[some, -k:], some)
-        found.append(probe.losses(said.double(), _double(probe.due[some])))
+        predicted = probe.last(probe.x[some, -k:], some)
+        found.append(probe.losses(predicted.double(), _double(probe.last_targets[some])))
     return torch.cat(found)
 
 
@@ -75,7 +75,7 @@ def _double(y: Tensor) -> Tensor:
 def read(probe: Probe, rows: int = 16) -> Reading:
     """Both, one number and a curve each; gradients are taken over the first `rows`."""
     ablated = by_ablation(probe)
-    unit = "nats" if probe.chances else "squared error"
+    unit = "nats" if probe.categorical else "squared error"
     figures: dict[str, Any] = {"data": probe.data, "ablation": vars(ablated)}
     whole = ablated.lengths[-1]
     summary = [

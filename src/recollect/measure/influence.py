@@ -35,7 +35,7 @@ def by_gradient(probe: Probe) -> Tensor:
         y, seen = traced(lambda source, x: one.answers(x, source=source), one.model, one.source[0], one.x)
     else:
         y, seen = traced(one.answers, one.model, one.x)
-    answers = y[0].gather(1, one.y[0, :, None]) if one.chances else y[0]  # O V
+    answers = y[0].gather(1, one.y[0, :, None]) if one.categorical else y[0]  # O V
     found = []
     for entered in seen:
         rows = gradients_of(answers.flatten(), entered)[:, 0].flatten(2).norm(dim=-1)  # O·V S
@@ -78,14 +78,14 @@ def by_ablation(probe: Probe, *, by: By = "another", draws: int = 4, seed: int =
                 after = without(call, one.model, many, gone.to(x.device))
             else:
                 after = call(_replaced(many, some, pool, noise))
-            moved.append(distance(before, after, one.chances))
+            moved.append(distance(before, after, one.categorical))
         found.append(torch.cat(moved).unflatten(0, (count, steps)).mean(dim=0).T)
     return torch.cat(found, dim=1).float().cpu()
 
 
-def distance(before: Tensor, after: Tensor, chances: bool) -> Tensor:
+def distance(before: Tensor, after: Tensor, categorical: bool) -> Tensor:
     """How far outputs (… V) moved: KL(before ‖ after) in nats of log-probabilities, of numbers the length between."""
-    if not chances:
+    if not categorical:
         return (after - before).norm(dim=-1)
     return (before.exp() * (before - after)).sum(dim=-1).clamp(min=0)
 
@@ -134,7 +134,7 @@ def read(probe: Probe, *, by: By = "another", draws: int = 4, layer: int | None 
         )
         summary.append("by gradient: " + _strongest(found, columns, rows))
     found = by_ablation(probe, by=by, draws=draws)
-    unit = ", nats" if probe.chances else ""
+    unit = ", nats" if probe.categorical else ""
     figures["ablation"] = {"by": by, "draws": draws, "values": found.tolist()}
     charts.append(Map(title=f"influence by ablation{unit}", values=found.tolist(), columns=columns, rows=rows, **names))
     summary.append("by ablation: " + _strongest(found, columns, rows))

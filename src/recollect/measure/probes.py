@@ -1,4 +1,4 @@
-"""The rows of data that an instrument looks at, as the task of a run makes them."""
+"""Probes of runs: the model with rows of its data, made by the task of the run."""
 
 from dataclasses import replace
 from typing import Any

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..core.chart import Chart, Line, Map
 from ..core.contract import ContractError
-from ..core.inspection import Instrument, Probe, Reading, Request, moving, walk
+from ..core.inspection import Instrument, Probe, Reading, Request, changing_tensors, step_through
 from ..core.settings import option
 from ..core.task import LoadedRun
 from . import influence
@@ -27,7 +27,7 @@ LINES = 12  # curves in one picture
 
 @dataclass(frozen=True, kw_only=True)
 class Track:
-    """The first row's way: each moving tensor after each step, what the layers explain, and the outputs."""
+    """The run over the first row: each changing tensor after each step, what the layers explain, and the outputs."""
 
     tensors: dict[str, list[Tensor]]
     shown: dict[str, list[Tensor]]
@@ -43,8 +43,8 @@ def follow(probe: Probe, x: Tensor | None = None) -> Track:
     tensors: dict[str, list[Tensor]] = {}
     shown: dict[str, list[Tensor]] = {}
     outputs = []
-    for explained, y, after in walk(stepper, steps if x is None else x, state):
-        for name, tensor in moving(after):
+    for explained, y, after in step_through(stepper, steps if x is None else x, state):
+        for name, tensor in changing_tensors(after):
             tensors.setdefault(name, []).append(tensor[0].double().cpu())
         for name, tensor in explained.items():
             shown.setdefault(name, []).append(tensor[0].double().cpu())
@@ -71,7 +71,7 @@ def _apart(before: Tensor, after: Tensor) -> float:
 
 
 def effect(probe: Probe, at: int, token: int | None = None) -> dict[str, Any]:
-    """What changes when input `at` of the first row is another: distances between the two ways after each step.
+    """What changes when input `at` of the first row is another: distances between the two runs after each step.
 
     `states` are relative to the size of the unchanged tensor; `outputs` are nats (KL), or a length.
     """
@@ -92,9 +92,9 @@ def effect(probe: Probe, at: int, token: int | None = None) -> dict[str, Any]:
         name: [float((a - b).norm() / a.norm().clamp(min=tiny)) for a, b in zip(way, after.tensors[name], strict=True)]
         for name, way in before.tensors.items()
     }
-    chances = one.chances and one.stepper is one.model
-    y = [one.read(track.outputs) if chances else track.outputs for track in (before, after)]
-    moved = influence.distance(y[0], y[1], chances)
+    categorical = one.categorical and one.stepper is one.model
+    y = [one.read(track.outputs) if categorical else track.outputs for track in (before, after)]
+    moved = influence.distance(y[0], y[1], categorical)
     replaced = None if steps.is_floating_point() else int(changed[0, at])
     return {"at": at, "token": replaced, "states": distances, "outputs": moved.tolist()}
 
@@ -162,7 +162,7 @@ def _words(track: Track, moved: dict[str, Any], what: str) -> list[str]:
 
 
 def _plain(name: str) -> bool:
-    """Whether what is explained is about the layer itself, and not about places that it looks at."""
+    """Whether what is explained are not attention weights."""
     return name.rsplit(".", 1)[-1] not in ("weights", "source")
 
 

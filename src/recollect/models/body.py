@@ -29,17 +29,22 @@ class Kind:
     layer: str
     settings: dict[str, Any] = field(default_factory=dict)
     block: Literal["plain", "residual"] = "plain"
+    positions: PositionName = "none"  # where the settings name none
     heads: bool = False
+    # which of the body's settings are the layer's too
+    hidden: bool = False
+    dropout: bool = False
+    dilated: bool = False  # whether the dilation doubles with each layer
 
 
 KINDS: dict[str, Kind] = {
     "ar": Kind("window", {"tau": 8}),
-    "mlp": Kind("window", {"tau": 8, "map": "mlp"}),
+    "mlp": Kind("window", {"tau": 8, "map": "mlp"}, hidden=True),
     "rnn": Kind("rnn"),
     "lstm": Kind("lstm"),
     "gru": Kind("gru"),
-    "tcn": Kind("tcn-block"),
-    "transformer": Kind("attention", block="residual", heads=True),
+    "tcn": Kind("tcn-block", dropout=True, dilated=True),
+    "transformer": Kind("attention", {"bias": False}, "residual", "rotary", heads=True, dropout=True),
     "linear-transformer": Kind("linear-attention", block="residual", heads=True),
     "ttt-linear": Kind("ttt-linear", block="residual", heads=True),
     "ttt-mlp": Kind("ttt-mlp", block="residual", heads=True),
@@ -142,7 +147,7 @@ class BodyConfig:
 
     def stack(self, dim: int, out: int | None = None) -> combine.StackConfig:
         """The layers, spelled out: from width `dim` to width `out` (a plain body's last layer; else the body's own)."""
-        places = self.positions or ("rotary" if self.model == "transformer" else "none")
+        places = self.positions or self.kind.positions
         parts: list[LayerConfig | None] = []
         if places in ("sinusoid", "learned"):
             parts.append(position.Config(dim=dim, kind=places, max_positions=self.max_positions))  # type: ignore[arg-type]
@@ -190,20 +195,20 @@ class BodyConfig:
 
     def _layer(self, level: int, dim: int, width: int, places: str) -> LayerConfig:
         """The model's own layer at one level."""
-        config = LAYERS[self.kind.layer]
+        kind = self.kind
+        config = LAYERS[kind.layer]
         names = {f.name for f in fields(config)}
-        settings: dict[str, Any] = dict(self.kind.settings)
-        if self.kind.heads:
+        settings: dict[str, Any] = dict(kind.settings)
+        if kind.heads:
             settings["heads"] = self.heads
         if "positions" in names and places in ("rotary", "alibi"):
             settings["positions"] = places
-        if self.model == "mlp" and self.hidden is not None:
+        if kind.hidden and self.hidden is not None:
             settings["hidden"] = self.hidden
-        if self.model == "tcn":
-            settings["dilation"] = 2**level
+        if kind.dropout:
             settings["dropout"] = self.dropout
-        if self.model == "transformer":
-            settings |= {"bias": False, "dropout": self.dropout}
+        if kind.dilated:
+            settings["dilation"] = 2**level
         if self.bias is not None and "bias" in names:
             settings["bias"] = self.bias
         return config(dim=dim, width=width, **settings | self.layer)  # type: ignore[call-arg]

@@ -63,7 +63,7 @@ class State(NamedTuple):
 
 
 class Classifier(Layer[State]):
-    """An answer about a sequence, with any memory."""
+    """Classification of sequences by a stack of any layers."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -153,5 +153,5 @@ class Classifier(Layer[State]):
             each += self.enter.weight.numel()
         with torch.no_grad():
             pool = self.initial_state(1).pool
-        kept = sum(t.numel() * t.element_size() for t in pool)
-        return Cost(body.flops + 2 * batch * steps * each, body.state_bytes + batch * kept)
+        pool_bytes = sum(t.numel() * t.element_size() for t in pool)
+        return Cost(body.flops + 2 * batch * steps * each, body.state_bytes + batch * pool_bytes)

@@ -9,15 +9,15 @@ ones put each layer, and a feed-forward network after it, around a shortcut.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from ..core.contract import ContractError, Cost, Layer, Memory, check_state
+from ..core.contract import ContractError, Cost, Memory
 from ..layers import combine
 from ..layers.loss import Reduction, linear_cross_entropy
 from .body import KINDS, BodyConfig, initialise
+from .tokens import TokenModel
 
 __all__ = ["KINDS", "Config", "LanguageModel", "width_for"]
 
@@ -50,12 +50,14 @@ def width_for(config: Config, params: int) -> Config:
     return config.sized(params, f"{config.model} with a vocabulary of {config.vocab:,}")
 
 
-class LanguageModel(Layer[tuple]):
-    """Next-token prediction with any memory."""
+class LanguageModel(TokenModel[tuple]):
+    """Next-token prediction by a stack of any layers."""
+
+    noun = "language model"
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.vocab = config, config.vocab
         self.body = config.body().build()
         embed = self.body.dim
         if config.tie and self.body.width != embed:
@@ -82,19 +84,6 @@ class LanguageModel(Layer[tuple]):
         self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
     ) -> tuple:
         return self.body.initial_state(batch, memory, like, capacity)
-
-    def check(self, x: Tensor, state: Any) -> None:
-        if x.dim() != 2 or x.shape[1] == 0 or x.is_floating_point():
-            raise ContractError(
-                f"language model: expected tokens of shape (batch, steps ≥ 1), found {x.dtype} {tuple(x.shape)}"
-            )
-        if state is not None:
-            check_state(self, state, len(x))
-
-    def diagnose(self, x: Tensor, state: Any) -> str | None:
-        if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < self.config.vocab:
-            return f"expected tokens from 0 to {self.config.vocab - 1}, found {int(x.min())} to {int(x.max())}"
-        return None
 
     def forward(
         self,

@@ -1,6 +1,6 @@
-"""Sequence to sequence: an encoder reads the source, a decoder writes the target; one dial says how it may look back.
+"""Sequence to sequence: an encoder reads the source, a decoder writes the target; models differ in how it reads.
 
-    fixed         the encoder's last state is the decoder's first, and all that it hears (Sutskever 2014)
+    fixed         the encoder's last state is the decoder's first, and all that it has of the source (Sutskever 2014)
     context       the same gist of the source enters every step and the output (Cho 2014)
     attend        soft alignment: at every step the source is looked up anew (Bahdanau 2015, Luong 2015)
     conv          convolutions on both sides, attention between them (Gehring 2017)
@@ -22,7 +22,7 @@ from torch.nn.functional import dropout
 
 from ..core import ragged
 from ..core.contract import Config as LayerConfig
-from ..core.contract import ContractError, Cost, Encoder, Layer, Memory, check_settings, check_state
+from ..core.contract import ContractError, Cost, Encoder, Memory, check_settings
 from ..layers import combine, context, cross_attention, encoder, fixed, gated_conv, mlp, norm, position, transformer
 from ..layers import dropout as drop
 from ..layers import soft_align as align
@@ -32,21 +32,34 @@ from ..layers.fixed import CELLS, CellName
 from ..layers.norm import NormName
 from ..layers.score import ScoreName
 from . import size
+from .tokens import TokenModel, check_tokens
 
 Seq2SeqName = Literal["fixed", "context", "attend", "conv", "transformer"]
-RECURRENT = ("fixed", "context", "attend")
-DECODER_LAYERS = {  # the layer of each decoder, as the registry names it
-    "fixed": "fixed",
-    "context": "context",
-    "attend": "soft-align",
-    "conv": "gated-conv",
-    "transformer": "transformer-block",
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a model's name stands for: the decoder's layer as the registry names it, and what goes with it."""
+
+    layer: str
+    recurrent: bool = True  # else positions are added to the embeddings
+    heads: bool = False  # of attention, with feed-forward networks between
+    both_ways: bool = False  # whether a recurrent encoder reads in both directions, where the settings name none
+    gist: Literal["state", "last"] | None = None  # what the decoder reads of the source, where that is one vector
+
+
+KINDS: dict[str, Kind] = {
+    "fixed": Kind("fixed", gist="state"),
+    "context": Kind("context", gist="last"),
+    "attend": Kind("soft-align", both_ways=True),
+    "conv": Kind("gated-conv", recurrent=False),
+    "transformer": Kind("transformer-block", recurrent=False, heads=True),
 }
-MODELS = tuple(DECODER_LAYERS)
+MODELS = tuple(KINDS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderConfig:
+class DecoderConfig:
     """How a decoder reads a Memory and writes tokens: everything but the encoder.
 
     None leaves a choice to the model: `gist` is what `fixed` and `context` know of the source; `kernel` is that of the
@@ -79,8 +92,12 @@ class ReaderConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.model == "transformer" and self.width % self.heads:
+        if self.kind.heads and self.width % self.heads:
             raise ContractError(f"seq2seq: expected heads to divide width {self.width}, found {self.heads} heads")
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.model]
 
     @property
     def inner(self) -> float:
@@ -91,7 +108,7 @@ class ReaderConfig:
         """Width of the embeddings."""
         return self.embed or self.width
 
-    def decoder(self, memory_dim: int) -> LayerConfig:
+    def decoder_config(self, memory_dim: int) -> LayerConfig:
         """The layers between the target's embedding and its logits, spelled out."""
         made: dict[str, Callable[[int], list[LayerConfig]]] = {
             "fixed": self._fixed,
@@ -101,10 +118,15 @@ class ReaderConfig:
             "transformer": self._transformer,
         }
         layers = made[self.model](memory_dim)
-        if self.dropout and self.model in RECURRENT:  # the others drop out inside
+        if self.dropout and self.kind.recurrent:  # the others drop out inside
             layers = [drop.Config(dim=self.entry, dropout=self.dropout), *layers]
             layers.append(drop.Config(dim=self.width, dropout=self.dropout))
         return combine.StackConfig(dim=self.entry, layers=tuple(layers))
+
+    def fit_width(self, params: int, what: str) -> Self:
+        """The same model at the width whose number of parameters is nearest to `params`."""
+        grain = 2 * self.heads if self.kind.heads else 2
+        return size.fit(self, params, grain=grain, what=what, feeds=self.kind.heads)
 
     def _recurrent(self, memory_dim: int) -> dict[str, Any]:
         return {
@@ -125,8 +147,12 @@ class ReaderConfig:
         return [context.Config(gist=self.gist or "mean", **self._recurrent(memory_dim))]
 
     def _attend(self, memory_dim: int) -> list[LayerConfig]:
-        looks: dict[str, Any] = {"order": self.align, "score": self.score or "additive", "alignment": self.alignment}
-        return [align.Config(**self._recurrent(memory_dim), **looks, window=self.window)]
+        attention: dict[str, Any] = {
+            "order": self.align,
+            "score": self.score or "additive",
+            "alignment": self.alignment,
+        }
+        return [align.Config(**self._recurrent(memory_dim), **attention, window=self.window)]
 
     def _look(self, memory_dim: int, heads: int) -> cross_attention.Config:
         return cross_attention.Config(
@@ -137,7 +163,7 @@ class ReaderConfig:
             alignment=self.alignment,
             window=self.window,
             bias=True,
-            dropout=self.inner if self.model == "transformer" else 0.0,
+            dropout=self.inner if self.kind.heads else 0.0,
         )
 
     def _placed(self) -> list[LayerConfig]:
@@ -181,7 +207,7 @@ class ReaderConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(ReaderConfig):
+class Config(DecoderConfig):
     """`source` and `target` are the sizes of the vocabularies.
 
     `both_ways` encodes the source in both directions (recurrent models; None: where the model attends). `reverse` reads
@@ -211,18 +237,18 @@ class Config(ReaderConfig):
 
     @property
     def two_way(self) -> bool:
-        return self.model == "attend" if self.both_ways is None else self.both_ways
+        return self.kind.both_ways if self.both_ways is None else self.both_ways
 
     def resolved(self) -> Self:
-        """With the gist that history had where none is named: the last state as it is, and the last output."""
-        if self.gist is not None or self.model not in ("fixed", "context"):
+        """With the gist of the papers where none is named: the last state as it is, or the last output."""
+        if self.gist is not None or self.kind.gist is None:
             return self
-        copied = self.model == "fixed" and not self.two_way and self.depth == self.layers
+        copied = self.kind.gist == "state" and not self.two_way and self.depth == self.layers
         return replace(self, gist="state" if copied else "last")
 
-    def reader(self) -> LayerConfig:
+    def encoder_config(self) -> LayerConfig:
         """The encoder's settings."""
-        if self.model == "transformer":
+        if self.kind.heads:
             return encoder.TransformerConfig(
                 dim=self.width,
                 num_layers=self.depth,
@@ -236,7 +262,7 @@ class Config(ReaderConfig):
                 dropout=self.dropout,
                 inner_dropout=self.inner,
             )
-        if self.model == "conv":
+        if not self.kind.recurrent:
             places = "sinusoid" if self.positions == "rotary" else self.positions
             return encoder.ConvolutionConfig(
                 dim=self.width,
@@ -254,18 +280,18 @@ class Config(ReaderConfig):
 
     def sized(self, params: int) -> Self:
         """The same model at the width whose number of parameters is nearest to `params`."""
-        grain = 2 * self.heads if self.model == "transformer" else 2
-        what = f"{self.model} with vocabularies of {self.source:,} and {self.target:,}"
-        return size.fit(self, params, grain=grain, what=what, feeds=self.model == "transformer")
+        return self.fit_width(params, f"{self.model} with vocabularies of {self.source:,} and {self.target:,}")
 
 
-class Reader(Layer[tuple]):
+class Decoder(TokenModel[tuple]):
     """A decoder with an embedding and logits: writes tokens, given the Memory of any encoder."""
 
-    def __init__(self, config: ReaderConfig, vocab: int, memory_dim: int) -> None:
+    noun = "decoder"
+
+    def __init__(self, config: DecoderConfig, vocab: int, memory_dim: int) -> None:
         super().__init__()
         self.config, self.vocab = config, vocab
-        self.decoder = config.decoder(memory_dim).build()
+        self.decoder = config.decoder_config(memory_dim).build()
         self.embedding = nn.Embedding(vocab, config.entry)
         narrow = config.share != "none" and self.decoder.width != config.entry
         self.narrow = nn.Linear(self.decoder.width, config.entry) if narrow else nn.Identity()
@@ -275,7 +301,7 @@ class Reader(Layer[tuple]):
 
     def start(self) -> None:
         """Initial weights: Xavier's in attention and feed-forward networks, torch's own in recurrent cells."""
-        if self.config.model == "transformer":
+        if self.config.kind.heads:
             for module in self.decoder.modules():
                 initialise(module)
         nn.init.normal_(self.embedding.weight, std=self.config.entry**-0.5)
@@ -286,25 +312,12 @@ class Reader(Layer[tuple]):
     @property
     def scale(self) -> float:
         """Of the embeddings: √width where positions are added to them (Vaswani 2017)."""
-        return math.sqrt(self.config.entry) if self.config.model in ("transformer", "conv") else 1.0
+        return math.sqrt(self.config.entry) if not self.config.kind.recurrent else 1.0
 
     def initial_state(
         self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
     ) -> tuple:
         return self.decoder.initial_state(batch, memory, like, capacity)
-
-    def check(self, x: Tensor, state: Any) -> None:
-        if x.dim() != 2 or x.shape[1] == 0 or x.is_floating_point():
-            raise ContractError(
-                f"decoder: expected tokens of shape (batch, steps ≥ 1), found {x.dtype} {tuple(x.shape)}"
-            )
-        if state is not None:
-            check_state(self, state, len(x))
-
-    def diagnose(self, x: Tensor, state: Any) -> str | None:
-        if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < self.vocab:
-            return f"expected tokens from 0 to {self.vocab - 1}, found {int(x.min())} to {int(x.max())}"
-        return None
 
     def embed(self, x: Tensor) -> Tensor:
         return self.embedding(x) * self.scale if self.scale != 1 else self.embedding(x)
@@ -329,11 +342,11 @@ class Reader(Layer[tuple]):
     def explain(self, state: tuple, x: Tensor) -> dict[str, Tensor]:
         """What the layers explain; and `source`, B S, how much of each place of the source went into this step.
 
-        `source` is the mean over all layers and heads that look the source up; a model that has none leaves it out.
+        `source` is the mean over all layers and heads that attend to the source; a model without any leaves it out.
         """
         found = self.decoder.explain(state, self.embed(x))
-        looks = [weights for name, weights in found.items() if name.endswith(".source")]  # B H S each
-        return found | ({"source": torch.cat(looks, dim=1).mean(dim=1)} if looks else {})
+        attended = [weights for name, weights in found.items() if name.endswith(".source")]  # B H S each
+        return found | ({"source": torch.cat(attended, dim=1).mean(dim=1)} if attended else {})
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
         body = self.decoder.cost(batch, steps, source)
@@ -343,17 +356,17 @@ class Reader(Layer[tuple]):
         return Cost(body.flops + 2 * batch * steps * each, body.state_bytes)
 
 
-class Seq2Seq(Reader):
+class Seq2Seq(Decoder):
     """An encoder for tokens, and a decoder that writes tokens."""
 
     def __init__(self, config: Config) -> None:
         config = config.resolved()
-        encoder: Encoder = config.reader().build()
+        encoder: Encoder = config.encoder_config().build()
         super().__init__(config, config.target, encoder.width)
         self.config: Config = config
         self.encoder = encoder
         self.source_embedding = self.embedding if config.share == "all" else nn.Embedding(config.source, config.entry)
-        if config.model == "transformer":
+        if config.kind.heads:
             for module in encoder.modules():
                 initialise(module)
         if config.share != "all":
@@ -361,10 +374,7 @@ class Seq2Seq(Reader):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
         """source: B S tokens → what the decoder reads; places stand in the order of the source, however it was read."""
-        if source.dim() != 2 or source.shape[1] == 0 or source.is_floating_point():
-            raise ContractError(
-                f"encoder: expected tokens of shape (batch, steps ≥ 1), found {source.dtype} {tuple(source.shape)}"
-            )
+        check_tokens(source, "encoder")
         lengths = ragged.check_lengths(lengths, source, least=1)
         return self.read_source(
             self.embed_source(source.masked_fill(~ragged.mask(lengths, source.shape[1]), 0)), lengths
@@ -384,7 +394,7 @@ class Seq2Seq(Reader):
     def encoder_flops(self, batch: int, steps: int) -> int:
         """Of the matrix products that read a source of `steps` tokens."""
         products = sum(p.numel() for p in self.encoder.parameters() if p.dim() >= 2)
-        pairs = 2 * self.config.depth * self.config.width * steps if self.config.model == "transformer" else 0
+        pairs = 2 * self.config.depth * self.config.width * steps if self.config.kind.heads else 0
         return 2 * batch * steps * (products + pairs)
 
 

@@ -28,7 +28,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Who runs, on which terms, with which rate and seed, into which folder."""
+    """One run of a heat: entrant, terms, rate, seed and folder."""
 
     heat: Heat
     terms: Terms

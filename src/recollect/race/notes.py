@@ -57,9 +57,9 @@ def _at_committed_rate(heat: Heat, row: Row) -> bool:
 
 
 def _note_counting(heat: Heat, rows: Sequence[Row]) -> list[str]:
-    """How an n-gram model stands among the networks."""
+    """How a model that was counted stands among the networks."""
     ranked = rank(group_rows(rows), heat.metric.better)
-    place = next((i for i, standing in enumerate(ranked) if standing.model == "ngram"), None)
+    place = next((i for i, standing in enumerate(ranked) if standing.counted), None)
     if place is None or len(ranked) == 1:
         return []
     behind = [standing.name for standing in ranked[place + 1 :]]

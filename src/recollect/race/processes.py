@@ -1,4 +1,4 @@
-"""A process pool with a process of its own for each task: one that dies, of memory say, takes no other with it."""
+"""A process pool with a process of its own for each task: one that dies of memory takes no other with it."""
 
 import math
 import multiprocessing

@@ -16,7 +16,7 @@ def committed() -> dict[str, Any]:
 def rate_of(heat: Heat, entrant: Entrant) -> float | None:
     """The committed rate of an entrant: the heat's own, else that of its model in the task's own heat.
 
-    None on data of the user's own, which nobody has searched.
+    None on data of the user's own, for which no search was made.
     """
     if heat.data.get("data"):
         return None

@@ -17,7 +17,7 @@ from typing import Any
 from ..core.files import write_aside
 from ..core.heat import Heat
 from ..train.folder import RunFolder
-from ..train.progress import Progress, span
+from ..train.progress import Progress, format_seconds
 from . import search
 from .entry import Entry, configure, failed, folder_of, race, run_tasks
 from .notes import write_notes, write_progress
@@ -134,7 +134,7 @@ def _run_entries(entries: Sequence[Entry], jobs: int, progress: Progress) -> Ite
             raise KeyboardInterrupt
         done += 1
         row = failed(entry, row.reason) if isinstance(row, Died) else row
-        took = span(time.monotonic() - began)
+        took = format_seconds(time.monotonic() - began)
         progress.say(f"[{done}/{len(entries)}] {took}  {write_progress(entry.heat, row)}")
         yield entry, row
 

@@ -21,15 +21,15 @@ from .terms import Terms, task_of
 DEFAULT_COUNT = 3  # rates that are tried where none is committed
 SEED = 1000  # of committed searches: no race is scored on it
 FILE = "search.json"
-Found = dict[tuple[str, str], dict[str, Any]]  # heat and label → lr, and what finding it took
+Rates = dict[tuple[str, str], dict[str, Any]]  # heat and label → lr, and what finding it took
 
 
-def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progress) -> Found:
+def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progress) -> Rates:
     """A rate for every entrant: the committed one, or the best of a search, with what the search cost.
 
     A search serves all seeds and is kept in search.json; one in which every trial failed is made again.
     """
-    found: Found = {}
+    found: Rates = {}
     wanted: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         key = entry.key[:2]

@@ -3,7 +3,6 @@
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +12,11 @@ from torch.nn.functional import cross_entropy
 
 from ..core.contract import ContractError, Memory
 from ..core.heat import Metric
-from ..core.inspection import Probe, Request, spread
-from ..core.task import BUILD_ERRORS, A, D, LoadedRun, LoadRun, Task, build_error
+from ..core.inspection import Probe, Request, spread_evenly
+from ..core.task import A, D, LoadedRun, LoadRun, Task, building, describe_model
 from ..data.tokenizers.sentences import SentenceTokenizer
 from ..decode.beam import Config as Search
+from ..decode.verify import check_search
 from ..models import seq2seq
 
 SAMPLES = 4  # texts that the page of a race shows
@@ -30,7 +30,7 @@ class DecodingTask(Task[D, A]):
     models = seq2seq.MODELS
     default = "attend"
     in_nats = True
-    model_config: ClassVar[type[Any]]  # a ReaderConfig, with the encoder's settings
+    model_config: ClassVar[type[Any]]  # a DecoderConfig, with the encoder's settings
 
     @classmethod
     @abstractmethod
@@ -38,12 +38,17 @@ class DecodingTask(Task[D, A]):
         """The settings of the model that its data decide, such as the size of the vocabulary."""
 
     @classmethod
+    @abstractmethod
+    def target_tokenizer(cls, artifacts: A) -> SentenceTokenizer:
+        """The tokenizer of what is written."""
+
+    @classmethod
     def model_settings(cls, model: str) -> dict[str, Any]:
         return {"model": cls.model_config}
 
     @classmethod
     def unused_settings(cls, model: str) -> Sequence[str]:
-        return () if model in seq2seq.RECURRENT else ("cell",)
+        return () if seq2seq.KINDS[model].recurrent else ("cell",)
 
     @classmethod
     def resolve_model(cls, settings: dict[str, Any], artifacts: A, params: int | None) -> dict[str, Any]:
@@ -53,8 +58,7 @@ class DecodingTask(Task[D, A]):
         config = cls.model_config(**sizes, model=name, **settings).resolved()
         if params is not None:
             config = config.sized(params)
-        own = {key: value for key, value in asdict(config).items() if key not in (*sizes, "model")}
-        return {"name": name} | own
+        return describe_model(name, config, list(sizes))
 
     @classmethod
     def build_model(cls, settings: dict[str, Any], artifacts: A, load_run: LoadRun) -> nn.Module:
@@ -62,14 +66,19 @@ class DecodingTask(Task[D, A]):
         name = settings.pop("name", None)
         if name not in cls.models:
             raise ContractError(f"model: expected one of {', '.join(cls.models)}, found {name!r}")
-        try:
+        with building(name):
             return cls.model_config(**cls.model_sizes(artifacts), model=name, **settings).build()
-        except BUILD_ERRORS as error:
-            raise build_error(name, error) from error
+
+    @classmethod
+    def check_decoding(
+        cls, definition: Any, run: LoadedRun[D, A], x: Tensor, memory: Memory | None
+    ) -> dict[str, float]:
+        assert memory is not None
+        return check_search(definition, run.model, memory, cls.target_tokenizer(run.artifacts), x.shape[1] - 1)
 
     @classmethod
     def layer_of(cls, model: str) -> str:
-        return seq2seq.DECODER_LAYERS[model]
+        return seq2seq.KINDS[model].layer
 
 
 # Losses
@@ -90,17 +99,17 @@ def token_losses(logits: Tensor, y: Tensor, padding: int, smoothing: float = 0.0
 
 
 def guess_baselines(
-    side: SentenceTokenizer, train: np.ndarray, train_rows: int, measured: np.ndarray, measured_rows: int
+    tokenizer: SentenceTokenizer, train: np.ndarray, train_rows: int, measured: np.ndarray, measured_rows: int
 ) -> dict[str, float]:
     """Nats per token of uniform guessing, and of the frequencies of the training tokens (add-one smoothed).
 
     Every row has an end, which is none of its tokens.
     """
-    counts = np.bincount(np.asarray(train), minlength=side.size) + 1.0
-    counts[side.end] += train_rows
+    counts = np.bincount(np.asarray(train), minlength=tokenizer.size) + 1.0
+    counts[tokenizer.end] += train_rows
     nats = -np.log(counts / counts.sum())
-    total = nats[np.asarray(measured)].sum() + nats[side.end] * measured_rows
-    return {"uniform": math.log(side.size), "unigram": float(total / (len(measured) + measured_rows))}
+    total = nats[np.asarray(measured)].sum() + nats[tokenizer.end] * measured_rows
+    return {"uniform": math.log(tokenizer.size), "unigram": float(total / (len(measured) + measured_rows))}
 
 
 # Search
@@ -124,12 +133,12 @@ def select_rows(lengths: np.ndarray, request: Request) -> np.ndarray:
     """Rows of at least the steps asked for (by default the median length), evenly spread."""
     steps = min(request.steps or int(np.median(lengths)), int(lengths.max()))
     long = np.flatnonzero(lengths >= steps)
-    return long[spread(len(long), request.rows or 1)]
+    return long[spread_evenly(len(long), request.rows or 1)]
 
 
 def probe_decoder(
     run: LoadedRun[Any, Any],
-    side: Any,
+    tokenizer: Any,
     written: Sequence[np.ndarray],
     source: tuple[Tensor, ...],
     source_names: Sequence[str],
@@ -137,18 +146,18 @@ def probe_decoder(
 ) -> Probe:
     """What a decoder reads (begin, y₁, y₂, …) and should write (y₁, y₂, …, end), cut to the shortest row."""
     steps = min(len(row) + 1 for row in written)
-    x = torch.from_numpy(np.stack([np.insert(row, 0, side.begin)[:steps] for row in written]).astype(np.int64))
-    y = torch.from_numpy(np.stack([np.append(row, side.end)[:steps] for row in written]).astype(np.int64))
+    x = torch.from_numpy(np.stack([np.insert(row, 0, tokenizer.begin)[:steps] for row in written]).astype(np.int64))
+    y = torch.from_numpy(np.stack([np.append(row, tokenizer.end)[:steps] for row in written]).astype(np.int64))
     return Probe(
         model=run.model,
         x=x.to(run.device),
         y=y.to(run.device),
         places=range(steps),
-        inputs=side.pieces(x[0].tolist()),
-        outputs=side.pieces(y[0].tolist()),
+        inputs=tokenizer.pieces(x[0].tolist()),
+        outputs=tokenizer.pieces(y[0].tolist()),
         source=source,
         source_names=source_names,
-        encode=side.encode,
+        encode=tokenizer.encode,
         stepper=run.model,
         steps=x.to(run.device),
         data=f"{about}, the first {steps} tokens written",

@@ -46,7 +46,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """The state dict with tied weights once; of a model that says what it stores, that."""
+    """The state dict with tied weights once, or what a model declares in `stored`."""
     if stored := getattr(model, "stored", None):
         return stored()
     found: dict[str, Tensor] = {}

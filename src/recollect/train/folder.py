@@ -84,12 +84,12 @@ class RunFolder:
         for part in self.path.rglob(".*.part"):
             part.unlink()
 
-    def kept(self, step: int) -> Path:
-        """Where the weights of an evaluation are kept for a mean."""
+    def snapshot(self, step: int) -> Path:
+        """The file with the weights of an evaluation, for a mean of several."""
         return self.last.parent / f"kept-{step}.safetensors"
 
-    def kept_steps(self, until: int) -> list[int]:
-        """The steps whose weights are kept, in order; a killed run may have left some that are still to come again."""
+    def snapshot_steps(self, until: int) -> list[int]:
+        """The steps with a snapshot, in order, up to `until`: a killed run may have left later ones."""
         found = [path.stem.removeprefix("kept-") for path in self.last.parent.glob("kept-*.safetensors")]
         return sorted(step for step in map(int, filter(str.isdecimal, found)) if step <= until)
 
@@ -150,15 +150,15 @@ class RunFolder:
         """Drop what a killed run logged after the checkpoint that it goes on from, and a half-written last line."""
         if not self.metrics_path.exists():
             return
-        kept = []
+        rows = []
         for line in self.metrics_path.read_text(encoding="utf-8", errors="replace").split("\n"):
             try:
                 row = json.loads(line)
             except json.JSONDecodeError:
                 continue
             if row.get("step", 0) <= step:
-                kept.append(json.dumps(row))
-        write_aside(self.metrics_path, "".join(line + "\n" for line in kept).encode())
+                rows.append(json.dumps(row))
+        write_aside(self.metrics_path, "".join(line + "\n" for line in rows).encode())
 
 
 def manifest(config: dict[str, Any]) -> dict[str, Any]:

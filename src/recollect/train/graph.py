@@ -35,11 +35,11 @@ class Compiled:
         self.alike = alike
 
     def __call__(self, batch: Any, carry: Any) -> Loss:
-        value, tokens, kept = self.run(without_counts(batch) if self.alike else batch, carry)
-        return Loss(value, getattr(batch, "tokens", tokens), kept)
+        value, tokens, carried = self.run(without_counts(batch) if self.alike else batch, carry)
+        return Loss(value, getattr(batch, "tokens", tokens), carried)
 
 
-class Held(NamedTuple):
+class CapturedStep(NamedTuple):
     """A graph with the places that it reads from and writes to, and the parameters that its loss depends on."""
 
     graph: Any
@@ -59,21 +59,21 @@ class Captured:
     def __init__(self, step: Callable[[Any, Any], Loss], parameters: Sequence[nn.Parameter]) -> None:
         self.step = step
         self.places = {parameter: torch.zeros_like(parameter) for parameter in parameters}  # of gradients, for graphs
-        self.held: dict[Any, Held] = {}
+        self.captured: dict[Any, CapturedStep] = {}
         self.pool: Any = None  # of memory, shared by all graphs, since only one runs at a time
 
     def __call__(self, batch: Any, carry: Any) -> Loss:
         key = shape_of(batch), shape_of(carry)
-        if key not in self.held:
-            if len(self.held) >= LIMIT:
+        if key not in self.captured:
+            if len(self.captured) >= LIMIT:
                 return self.step(batch, carry)
-            self.held[key] = self.capture(batch, carry)
-        held = self.held[key]
-        fill(held.batch, batch)
-        fill(held.carry, carry)
-        self.take_places(held.reached)
-        held.graph.replay()
-        return replace(held.loss, tokens=getattr(batch, "tokens", held.loss.tokens))
+            self.captured[key] = self.capture(batch, carry)
+        captured = self.captured[key]
+        fill(captured.batch, batch)
+        fill(captured.carry, carry)
+        self.take_places(captured.reached)
+        captured.graph.replay()
+        return replace(captured.loss, tokens=getattr(batch, "tokens", captured.loss.tokens))
 
     def take_places(self, parameters: Sequence[nn.Parameter]) -> None:
         """Let gradients lie where a graph adds to them, with what they are so far."""
@@ -86,7 +86,7 @@ class Captured:
                 place.copy_(parameter.grad)
             parameter.grad = place
 
-    def capture(self, batch: Any, carry: Any) -> Held:
+    def capture(self, batch: Any, carry: Any) -> CapturedStep:
         before = [parameter.grad for parameter in self.places]
         for parameter in self.places:
             parameter.grad = None
@@ -98,16 +98,16 @@ class Captured:
         graph, loss = self.record(batch, carry)
         for parameter, gradient in zip(self.places, before, strict=True):
             parameter.grad = gradient
-        kept = None if loss.carry is None else states.detach(loss.carry)
-        return Held(graph, batch, carry, Loss(loss.value.detach(), loss.tokens, kept), reached)
+        carried = None if loss.carry is None else states.detach(loss.carry)
+        return CapturedStep(graph, batch, carry, Loss(loss.value.detach(), loss.tokens, carried), reached)
 
     def warm_up(self, batch: Any, carry: Any) -> None:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
             for _ in range(WARM_UPS):
                 self.step(batch, carry)
-        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.current_stream().wait_stream(stream)
 
     def record(self, batch: Any, carry: Any) -> tuple[Any, Loss]:
         """The graph of a step; nothing is computed yet."""

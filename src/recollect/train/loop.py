@@ -1,4 +1,4 @@
-"""The one training loop. It knows nothing of the task but what `core.task` says, and of the model but its call."""
+"""The training loop of all tasks; it uses tasks through `core.task` and models through their call alone."""
 
 import math
 import signal
@@ -17,7 +17,7 @@ from .budget import Spent
 from .folder import RunFolder
 from .graph import Captured, Compiled
 from .optim import Average, Schedule, Swapped, build_optimizer, clip
-from .progress import Progress, memory
+from .progress import Progress, peak_bytes
 from .settings import Settings
 
 
@@ -76,7 +76,7 @@ class Trainer:
         except (KeyError, TypeError) as error:
             path = self.folder.last
             raise checkpoint.CheckpointError(f"{path}: expected a checkpoint of this run, found {error!r}") from error
-        self._look_at_patience()
+        self._check_patience()
         self.folder.cut_metrics(self.spent.step)
 
     def save(self) -> None:
@@ -138,7 +138,7 @@ class Trainer:
                 flops += 3 * self._flops(batch)  # a backward pass costs two forward ones
             norm = clip(self.model, settings)
             log = spent.step % settings.log_every == 0
-            if log or self.device.type == "cpu":  # elsewhere a look costs a wait for the device
+            if log or self.device.type == "cpu":  # on a GPU this would synchronise at every step
                 self._check_finite(total, norm)
             self.optimizer.step()
             if self.average is not None:
@@ -206,14 +206,14 @@ class Trainer:
                 "lower --lr, or set clip"
             )
 
-    def _look_at_patience(self) -> None:
+    def _check_patience(self) -> None:
         if self.settings.patience is not None and self.since_best >= self.settings.patience:
             self.stop = self.stop or "patience"
 
     def _log(self, loss: float, rate: float, norm: float) -> None:
         spent = self.spent
         speed = spent.tokens / max(spent.seconds, 1e-9)
-        used = memory(self.device)
+        used = peak_bytes(self.device)
         row = spent.to_json() | {"loss": loss, "lr": rate, "norm": norm, "tokens_per_second": speed, "memory": used}
         if self.folder is not None:
             self.folder.log(row)
@@ -239,23 +239,23 @@ class Trainer:
                     f"step {self.spent.step}: validation {self.task.metric} {value}: not finite; the last good "
                     "checkpoint is kept; lower --lr, or set clip"
                 )
-            self._keep_if_best(value)
+            self._save_if_best(value)
             if self.settings.keep is not None and self.folder is not None:
-                self.folder.kept(self.spent.step).parent.mkdir(exist_ok=True)
-                checkpoint.write_tensors(self.folder.kept(self.spent.step), checkpoint.weights(self.model), {})
-                for step in self.folder.kept_steps(self.spent.step)[: -self.settings.keep]:
-                    self.folder.kept(step).unlink()
+                self.folder.snapshot(self.spent.step).parent.mkdir(exist_ok=True)
+                checkpoint.write_tensors(self.folder.snapshot(self.spent.step), checkpoint.weights(self.model), {})
+                for step in self.folder.snapshot_steps(self.spent.step)[: -self.settings.keep]:
+                    self.folder.snapshot(step).unlink()
         self.model.train()
         self.schedule.evaluated(value)
         self.evaluated = self.spent.step
-        self._look_at_patience()
+        self._check_patience()
         if self.folder is not None:
             self.folder.log(self.spent.to_json() | {"valid": value})
         self.progress.say(f"step {self.spent.step:,}  validation {self.task.metric} {value:.4f}  best {self.best:.4f}")
         self.spent.skip()  # evaluation is not training time
         return found
 
-    def _keep_if_best(self, value: float) -> None:
+    def _save_if_best(self, value: float) -> None:
         if not value < self.best:
             self.since_best += 1
             return
@@ -264,23 +264,23 @@ class Trainer:
             note = {"spent": self.spent.to_json(), "valid": value}
             checkpoint.write_tensors(self.folder.best, checkpoint.weights(self.model), note)
 
-    def _judge_mean(self) -> None:
-        """The mean of the last kept weights is a candidate too."""
+    def _evaluate_mean(self) -> None:
+        """Evaluate the mean of the last snapshots, and save it if it is the best."""
         folder, keep = self.folder, self.settings.keep
-        if folder is None or keep is None or len(steps := folder.kept_steps(self.spent.step)) < 2:
+        if folder is None or keep is None or len(steps := folder.snapshot_steps(self.spent.step)) < 2:
             return
         before = {name: tensor.clone() for name, tensor in checkpoint.weights(self.model).items()}
         mean: dict[str, Any] = {}
         for step in steps[-keep:]:
-            for name, tensor in checkpoint.read_tensors(folder.kept(step))[0].items():
+            for name, tensor in checkpoint.read_tensors(folder.snapshot(step))[0].items():
                 share = tensor / len(steps[-keep:]) if tensor.is_floating_point() else tensor
                 mean[name] = mean[name] + share if name in mean and tensor.is_floating_point() else share
-        checkpoint.load_weights(self.model, mean, folder.kept(steps[-1]))
+        checkpoint.load_weights(self.model, mean, folder.snapshot(steps[-1]))
         self.model.eval()
         with torch.no_grad():
             value = float(self.task.evaluate(self.model, "valid")[self.task.metric])
             if value < self.best:
-                self._keep_if_best(value)
+                self._save_if_best(value)
         self.progress.say(f"mean of the last {len(steps[-keep:])} evaluations: {self.task.metric} {value:.4f}")
         checkpoint.load_weights(self.model, before, folder.last)
 
@@ -288,7 +288,7 @@ class Trainer:
         """Evaluate what came last, save, and leave the best weights in model.safetensors."""
         if self.evaluated != self.spent.step:
             self._evaluate()
-        self._judge_mean()
+        self._evaluate_mean()
         self.save()
         if self.folder is not None:
             tensors, note = checkpoint.read_tensors(self.folder.best)

@@ -114,6 +114,6 @@ class Swapped:
             return
         for name, parameter in self.model.named_parameters():
             other = self.average.weights[name]
-            kept = parameter.detach().clone()
+            before = parameter.detach().clone()
             parameter.copy_(other)
-            other.copy_(kept)
+            other.copy_(before)

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 
-def span(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """`3:07` or `1:02:03`."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def memory(device: torch.device) -> int:
+def peak_bytes(device: torch.device) -> int:
     """Peak bytes: of the GPU where there is one, else of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
@@ -37,7 +37,7 @@ class Progress:
 
     def show(self, fields: dict[str, Any], share: float, seconds: float) -> None:
         self.last = time.monotonic()
-        left = f"{span(seconds / share * (1 - share))} left" if share > 0 else ""
+        left = f"{format_seconds(seconds / share * (1 - share))} left" if share > 0 else ""
         line = "  ".join([*(f"{name} {value}" for name, value in fields.items()), left])
         if self.live:
             print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)

@@ -24,7 +24,7 @@ from . import checkpoint
 from .budget import Spent
 from .folder import RunFolder
 from .loop import Trainer
-from .progress import Progress, memory
+from .progress import Progress, peak_bytes
 from .settings import Settings
 
 Kind = type[Task[Any, Any]]
@@ -222,7 +222,7 @@ def _fit(
             found = task.evaluate(model, "valid")
         return found
     folder.cut_metrics(0)
-    used = spent.at_once(solution.tokens) | {"memory": memory(task.device)}
+    used = spent.at_once(solution.tokens) | {"memory": peak_bytes(task.device)}
     task.calibrate(model)
     found = task.evaluate(model, "valid", **solution.evaluation)
     checkpoint.write_tensors(folder.model_path, checkpoint.weights(model), dict(solution.note))
@@ -232,7 +232,7 @@ def _fit(
 
 
 def _check_longer(folder: RunFolder, steps: int) -> None:
-    """Refuse fewer steps than a run has made: its config would say what is not so."""
+    """Refuse a budget below the steps that a run has made."""
     if not folder.last.exists():
         return
     spent = checkpoint.read_tensors(folder.last)[1].get("spent")

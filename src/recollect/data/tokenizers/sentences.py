@@ -63,13 +63,13 @@ class SentenceTokenizer:
 
     def decode_prepared(self, ids: Iterable[int]) -> str:
         """The sentence up to the first `end`, still prepared."""
-        kept: list[int] = []
+        words: list[int] = []
         for number in _integers(ids):
             if number == self.end:
                 break
             if number not in (self.pad, self.begin):
-                kept.append(number)
-        return self.tokenizer.decode(kept)
+                words.append(number)
+        return self.tokenizer.decode(words)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """A readable name for each token. A character that is made of several tokens stands at the last of them."""
@@ -96,6 +96,9 @@ class SentenceTokenizer:
         return cls(Preparation.from_json(data["preparation"]), tokenizers.from_json(data["tokenizer"]))
 
 
+TokenizerPair = tuple[SentenceTokenizer, SentenceTokenizer]  # of source and target
+
+
 def _integers(ids: Iterable[int]) -> list[int]:
     return ids.tolist() if isinstance(ids, np.ndarray) else [int(number) for number in ids]
 
@@ -107,7 +110,7 @@ def pair_to_json(source: SentenceTokenizer, target: SentenceTokenizer) -> dict[s
     return {"format": FORMAT, "joint": joint, "source": source.to_json(), "target": second}
 
 
-def pair_from_json(data: Any) -> tuple[SentenceTokenizer, SentenceTokenizer]:
+def pair_from_json(data: Any) -> TokenizerPair:
     if not isinstance(data, Mapping):
         raise DataError(f"expected an object with both sides of a pair, found {type(data).__name__}")
     if data.get("format") != FORMAT:
@@ -133,5 +136,5 @@ def save_pair(path: StrPath, source: SentenceTokenizer, target: SentenceTokenize
     write_aside(path, json.dumps(pair_to_json(source, target), ensure_ascii=False).encode())
 
 
-def load_pair(path: StrPath) -> tuple[SentenceTokenizer, SentenceTokenizer]:
+def load_pair(path: StrPath) -> TokenizerPair:
     return load_json(path, "the tokenizers of a pair", pair_from_json)

@@ -42,7 +42,7 @@ _LONG = {short: character for character, short in _SHORT.items()}
 
 
 class ArpaError(ValueError):
-    """A file that is not ARPA, or not for these words, told in one line with file and line number."""
+    """A file that is not ARPA, or not for these words, named in one line with file and line number."""
 
 
 class Grams(NamedTuple):

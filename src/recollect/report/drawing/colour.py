@@ -41,7 +41,7 @@ def resolve(css: str, theme: str) -> str:
 
 
 class Keys:
-    """One look for each name, the same in every chart of a page: given out in the order in which names come."""
+    """Style numbers of names, the same in every chart of a page, assigned in the order of first use."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
@@ -52,11 +52,11 @@ class Keys:
         return self.names[name]
 
     def alike(self, name: str, other: str) -> None:
-        """Let a name look as another does."""
+        """Give a name the style of another."""
         self.names.setdefault(name, self.of(other))
 
     def together(self, names: Sequence[str]) -> None:
-        """Give looks to names that share charts: no colour twice among them while there are enough."""
+        """Assign styles to names that share charts: no colour twice among them while there are enough."""
         for name in names:
             taken = {self.names[one] % len(SERIES) for one in names if one in self.names}
             free = (key for key in itertools.count() if key not in self.names.values())
@@ -66,7 +66,7 @@ class Keys:
                 )
 
     def within(self, names: Sequence[str]) -> "Keys":
-        """Looks for one chart: known names as everywhere, the others the first that are free."""
+        """Styles for one chart: known names as everywhere, the others the first that are free."""
         found = Keys()
         found.names = {name: self.names[name] for name in names if name in self.names}
         found.together(names)

@@ -38,7 +38,7 @@ def describe(heat: Summary) -> dict[str, Any]:
         "learning": charts.draw_learning(heat),
         "positions": charts.draw_positions(heat),
         "costs": charts.draw_costs(heat),
-        "has_source": heat.heat.get("task") == "translation",
+        "has_source": reads_source(heat.ranked),
         "gradients": charts.draw_gradients(heat),
         "texts": list_texts(heat.ranked),
         "answers": list_answers(heat.ranked),
@@ -150,6 +150,12 @@ def list_answers(standings: Sequence[Standing]) -> list[dict[str, Any]]:
         {"source": source, "reference": reference, "outputs": outputs}
         for (source, reference), outputs in list(asked.items())[:SOURCES]
     ]
+
+
+def reads_source(standings: Sequence[Standing]) -> bool:
+    """Whether what is written has a source of tokens; of a picture, samples say which of its references count."""
+    samples = [_sample(standing) for standing in standings]
+    return any("right" not in one for sample in samples if isinstance(sample, list) for one in sample)
 
 
 def _sample(standing: Standing) -> Any:

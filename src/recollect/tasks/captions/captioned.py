@@ -19,11 +19,11 @@ FORMAT = 1
 class Artifacts:
     """What a run folder stores of its data: the tokenizer of captions, and the size of pictures."""
 
-    side: SentenceTokenizer
+    tokenizer: SentenceTokenizer
     pixels: int
 
     def to_json(self) -> dict[str, Any]:
-        return {"format": FORMAT, "pixels": self.pixels, "captions": self.side.to_json()}
+        return {"format": FORMAT, "pixels": self.pixels, "captions": self.tokenizer.to_json()}
 
     @classmethod
     def from_json(cls, data: Any) -> "Artifacts":
@@ -73,7 +73,7 @@ class Captioned:
     """Pictures with captions by split."""
 
     name: str
-    side: SentenceTokenizer
+    tokenizer: SentenceTokenizer
     pixels: int
     train: Part
     valid: Part

@@ -37,7 +37,7 @@ def load(
     seed: int = 0,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
-    kept: Artifacts | None = None,
+    artifacts: Artifacts | None = None,
 ) -> Captioned:
     """Read pictures with captions.
 
@@ -46,13 +46,13 @@ def load(
     folder is split by Flickr's lists where they lie in it, else `share` of its pictures are for validation and as many
     for the test; with `whole` each part is all of it. Pictures are squashed to `pixels` × `pixels`. Words seen fewer
     than `least` times in training are unknown (default: 1, and 5 where captions are many); training leaves out captions
-    of more than `longest` words. `kept` is what a run already has, used as it is.
+    of more than `longest` words. `artifacts` are those of a run, used as they are.
     """
     if len(data) > 1:
         raise DataError(f"expected one folder or set of pictures, found {len(data)} names; name one")
     name = str(data[0]) if data else SHAPES
     own = pixels or (scenes.PIXELS if name == SHAPES else PIXELS)
-    size = kept.pixels if kept is not None else own
+    size = artifacts.pixels if artifacts is not None else own
     if not 0 < share < 0.5:
         raise DataError(f"expected a share between 0 and 0.5 for each of validation and test, found {share}")
     source: PictureSource
@@ -65,7 +65,7 @@ def load(
     settings = {"format": FORMAT, "pixels": size, "work": source.describe()}
     folder = cache_folder(cache) / "pictures" / name_folder(source.name, settings)
     entry = Entry(folder, "pictures", Sources(source.paths), settings, "pictures")
-    return assemble(source, entry.load() or _store(entry, source, size), size, least, longest, kept)
+    return assemble(source, entry.load() or _store(entry, source, size), size, least, longest, artifacts)
 
 
 def _store(entry: Entry, source: PictureSource, pixels: int) -> Loaded:

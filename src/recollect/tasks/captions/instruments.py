@@ -1,4 +1,4 @@
-"""Where a model looked for each word of a caption: attention where it has it, else the influence of each cell."""
+"""The instrument gaze: weights over a picture for each word of its caption, by attention or by gradient."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,18 +38,18 @@ def gaze(
     head: int | None = None,
 ) -> Gaze:
     """Where the caption of a picture (P P 3, as the model saw it) came from, by one layer or head, or the mean."""
-    model, side = run.model, run.artifacts.side
-    written = [*hypothesis.tokens, side.end]
+    model, tokenizer = run.model, run.artifacts.tokenizer
+    written = [*hypothesis.tokens, tokenizer.end]
     images = to_floats(torch.from_numpy(image)[None].to(run.device), model)
     with torch.no_grad():
         memory = model.encode(images)
-    found = looks(model, memory, hypothesis.tokens, side.begin)
+    found = looks(model, memory, hypothesis.tokens, tokenizer.begin)
     if found:
         weights, kind = select_heads(found, layer, head)
     else:
-        weights = cell_influence(model, images, written, side.begin, memory.shape).flatten(1)
+        weights = cell_influence(model, images, written, tokenizer.begin, memory.shape).flatten(1)
         kind = "influence of each part of the picture, by gradient"
-    return Gaze(weights.unflatten(1, memory.shape), side.pieces(written), kind)
+    return Gaze(weights.unflatten(1, memory.shape), tokenizer.pieces(written), kind)
 
 
 def cell_influence(model: Any, images: Tensor, tokens: Sequence[int], begin: int, shape: tuple[int, ...]) -> Tensor:
@@ -83,8 +83,8 @@ def read_gaze(run: LoadedRun[Any, Any], options: Options) -> Reading:
     cells = found.weights.flatten(1).tolist()
     chart = Map(title=found.kind, x="part of the picture, row by row", y="word", values=cells, rows=found.words)
     figures = {"words": found.words, "kind": found.kind, "weights": found.weights.tolist()}
-    said = run.artifacts.side.decode(best.tokens)
-    return Reading(summary=[said, found.kind], figures=figures, charts=[chart], picture=picture)
+    text = run.artifacts.tokenizer.decode(best.tokens)
+    return Reading(summary=[text, found.kind], figures=figures, charts=[chart], picture=picture)
 
 
 INSTRUMENTS = (Instrument("gaze", Options, read_gaze),)

@@ -17,17 +17,16 @@ from typing import Literal, Self
 from torch import Tensor
 
 from ...core.contract import ContractError, Memory
-from ...models import size
-from ...models.seq2seq import Reader, ReaderConfig
+from ...models.seq2seq import Decoder, DecoderConfig
 from . import vision
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(ReaderConfig):
+class Config(DecoderConfig):
     """`words` is the size of the vocabulary; the rest, beside a decoder's settings, are those of the CNN.
 
-    Where `attend` looks is decided after the last word was read (`cell-first`): which of two things a caption goes on
-    about is often told by that word alone.
+    `attend` aligns after the last word was read (`cell-first`): that word alone often decides which of two things a
+    caption describes next.
     """
 
     words: int
@@ -64,17 +63,15 @@ class Config(ReaderConfig):
         )
 
     def resolved(self) -> Self:
-        """With the gist that a picture has."""
-        return replace(self, gist="mean") if self.model in ("fixed", "context") else self
+        """With the mean of the cells as the gist of a picture."""
+        return replace(self, gist="mean") if self.kind.gist else self
 
     def sized(self, params: int) -> Self:
         """The same CNN with a decoder of the width at which both have the number of parameters nearest to `params`."""
-        grain = 2 * self.heads if self.model == "transformer" else 2
-        what = f"{self.model} with {self.words:,} words and a CNN of {self.channels} channels"
-        return size.fit(self, params, grain=grain, what=what, feeds=self.model == "transformer")
+        return self.fit_width(params, f"{self.model} with {self.words:,} words and a CNN of {self.channels} channels")
 
 
-class Captioner(Reader):
+class Captioner(Decoder):
     """A CNN for pictures, and a decoder that writes tokens."""
 
     def __init__(self, config: Config) -> None:

@@ -24,4 +24,4 @@ def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
         images, written = part.images[some], [part.tokens_of(part.first[i]) for i in some]
         about = f"{len(some)} pictures of validation with a caption each"
     pictures = to_floats(torch.from_numpy(np.asarray(images)).to(run.device), run.model)
-    return probe_decoder(run, run.artifacts.side, written, (pictures,), (), about)
+    return probe_decoder(run, run.artifacts.tokenizer, written, (pictures,), (), about)

@@ -1,8 +1,8 @@
-"""Rendered scenes: two shapes on a noisy ground, with captions that say what they are and how they stand.
+"""Rendered scenes: two shapes on a noisy ground, with captions of what they are and how they stand.
 
 A scene is known by its part, its seed and its number. Both of its captions are true ("a small red circle left of a
-large blue square", "a large blue square right of a small red circle"), and no other caption of this grammar is. Which
-part a scene belongs to is decided by what it says, so no caption of one part occurs in another; some pairs of colour
+large blue square", "a large blue square right of a small red circle"), and no other caption of this grammar is. The
+caption of a scene decides its part, so no caption of one part occurs in another; some pairs of colour
 and shape (`HELD_OUT`) occur in the test alone.
 """
 
@@ -32,7 +32,7 @@ RELATIONS = (("left of", "right of"), ("above", "below"))  # as the first thing 
 HELD_OUT = frozenset(
     {("red", "square"), ("green", "circle"), ("blue", "triangle"), ("yellow", "cross"), ("purple", "diamond")}
 )
-SHARE = 0.1  # of what can be said, for validation, and as much for the test
+SHARE = 0.1  # of all captions, for validation, and as much for the test
 FINE = 4  # drawn so much larger, then averaged, for soft edges
 JITTER, NOISE = 12, 6  # of a thing's colour, and of every pixel
 CLEAR = 1.5  # the distance along the named axis is at least so many times that across it
@@ -56,7 +56,7 @@ class Thing(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """A picture, what it shows, and all that can truly be said of it."""
+    """A picture, what it shows, and all captions that are true of it."""
 
     image: np.ndarray  # P P 3, uint8
     things: tuple[Thing, Thing]  # the left or upper one first
@@ -86,12 +86,12 @@ def scene(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS) ->
         things, axis = (_thing(draw), _thing(draw)), int(draw.integers(2))
         if things[0] == things[1] or any(thing.held_out for thing in things) != strange:
             continue
-        said = say(things, axis)
-        if strange or split_of(said[0][0]) == split:
+        captions, named = write_captions(things, axis)
+        if strange or split_of(captions[0]) == split:
             break
     image, boxes = render(things, axis, pixels, draw)
     placed = things[0]._replace(box=boxes[0]), things[1]._replace(box=boxes[1])
-    return Scene(image, placed, *said)
+    return Scene(image, placed, captions, named)
 
 
 def _thing(draw: np.random.Generator) -> Thing:
@@ -99,7 +99,9 @@ def _thing(draw: np.random.Generator) -> Thing:
     return Thing(size, colour, shape)
 
 
-def say(things: tuple[Thing, Thing], axis: int) -> tuple[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
+def write_captions(
+    things: tuple[Thing, Thing], axis: int
+) -> tuple[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
     """Both captions, and for each of their words which thing it names."""
     captions, named = [], []
     for first, second, relation in ((0, 1, RELATIONS[axis][0]), (1, 0, RELATIONS[axis][1])):

@@ -99,8 +99,8 @@ class KnownPictures(PictureSource):
                 if name not in listed or not captions.get(name):
                     skipped.add("pictures without captions", name)
                     continue
-                pixels, said = read_picture(content, self.pixels, name=f"{name} in {images}")
-                notes += said
+                pixels, more = read_picture(content, self.pixels, name=f"{name} in {images}")
+                notes += more
                 yield Row(split, name, pixels, captions[name])
         notes += skipped.notes()
 
@@ -149,11 +149,11 @@ class PictureFolder(PictureSource):
                 self.skipped.add("pictures that are in none of the lists", name)
                 continue
             try:
-                pixels, said = read_picture(path, self.pixels)
+                pixels, more = read_picture(path, self.pixels)
             except PictureError as error:
                 self.skipped.add("pictures that cannot be read", f"{name} ({str(error).partition(': ')[2]})")
                 continue
-            for note in said:
+            for note in more:
                 self.skipped.add(note.partition(": ")[2], name)
             yield Row(split, name, pixels, self.captions[name])
         notes += self.skipped.notes()
@@ -188,8 +188,8 @@ def open_folder(folder: Path, pixels: int, share: float, whole: bool) -> Picture
             skipped.add("files without captions", name)
     if not files:
         some = next(iter(captions), None)
-        told = f"such as {some!r}, which is not in {folder}" if some else f"none that can be used in {lines}"
-        raise DataError(f"expected captions that name pictures, found {told}; captions begin with a file's name")
+        named = f"such as {some!r}, which is not in {folder}" if some else f"none that can be used in {lines}"
+        raise DataError(f"expected captions that name pictures, found {named}; captions begin with a file's name")
     listed = {name: split for split, path in lists.items() for name in names_in(path)}
 
     def split(name: str, sha256: str) -> str | None:

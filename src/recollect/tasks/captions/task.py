@@ -1,7 +1,7 @@
-"""Captions: write what a picture shows, word by word, and look at the right thing while naming it.
+"""Captions: describe a picture word by word, attending to each thing while it is named.
 
-A picture has one or several captions; training takes one of them each time it comes by, measuring asks for all. What a
-caption is worth is told beside what it is worth for another picture, and what one caption would be worth for all.
+A picture has one or several captions; training takes one of them each time it comes by, measuring asks for all. The
+scores of captions stand beside those of the same captions for other pictures, and of one caption for all.
 """
 
 import math
@@ -17,23 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from ...core import state as states
+from ...core.artifacts import artifact_path
 from ...core.contract import Memory
-from ...core.inspection import Probe, Request
-from ...core.task import LoadedRun, Loss, RunConfig, artifact_path
+from ...core.task import LoadedRun, Loss, RunConfig
 from ...data.files import DataError, absolute_name
+from ...data.tokenizers.sentences import SentenceTokenizer
 from ...decode.beam import Config as Search
 from ...decode.beam import Hypothesis
 from ...decode.translate import looks, pad
-from ...decode.verify import check_search
-from ..decoding import (
-    SAMPLES,
-    DecodingTask,
-    greedy_settings,
-    guess_baselines,
-    logits_of,
-    search_settings,
-    token_losses,
-)
+from ..decoding import SAMPLES, DecodingTask, greedy_settings, guess_baselines, logits_of, search_settings, token_losses
 from . import data, model, probe
 from .bleu import ORDERS, bleu_metric, score_captions
 from .captioned import Artifacts, Captioned, Part, load_artifacts, save_artifacts
@@ -49,7 +41,7 @@ JUDGES = 1_000  # training pictures that they are tried on
 
 class Batch(NamedTuple):
     images: Tensor  # B P P 3, uint8
-    view: Tensor  # B 2 3, what part of each is looked at, as an affine map
+    view: Tensor  # B 2 3, the part of each that is cropped, as an affine map
     x: Tensor  # B T: begin, y₁, y₂, …
     y: Tensor  # B T: y₁, y₂, …, end, then padding
     tokens: int  # of the captions, ends counted
@@ -79,11 +71,11 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
     def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Artifacts | None = None) -> Captioned:
         settings = asdict(config)
         settings["share"] = settings.pop("held_out")  # a model's `share` says which tables are one
-        return data.load(**settings, data_dir=data_dir, kept=artifacts)
+        return data.load(**settings, data_dir=data_dir, artifacts=artifacts)
 
     @classmethod
     def artifacts_of(cls, data: Captioned) -> Artifacts:
-        return Artifacts(data.side, data.pixels)
+        return Artifacts(data.tokenizer, data.pixels)
 
     @classmethod
     def save_artifacts(cls, artifacts: Artifacts, folder: Path) -> None:
@@ -96,14 +88,14 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
     @classmethod
     def describe_data(cls, data: Captioned) -> dict[str, Any]:
         counts = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test) if data.test else 0}
-        about = {"captions": len(data.train.offsets) - 1, "pixels": data.pixels, "words": data.side.size}
+        about = {"captions": len(data.train.offsets) - 1, "pixels": data.pixels, "words": data.tokenizer.size}
         return {"name": data.name, "fingerprint": data.fingerprint} | counts | about | {"notes": data.notes}
 
     @classmethod
     def summarize_data(cls, data: Captioned) -> str:
         return (
             f"{len(data.train):,} pictures of {data.name} at {data.pixels} pixels, "
-            f"{len(data.train.offsets) - 1:,} captions of {data.side.size:,} words"
+            f"{len(data.train.offsets) - 1:,} captions of {data.tokenizer.size:,} words"
         )
 
     @classmethod
@@ -113,7 +105,11 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
 
     @classmethod
     def model_sizes(cls, artifacts: Artifacts) -> dict[str, int]:
-        return {"words": artifacts.side.size, "pixels": artifacts.pixels}
+        return {"words": artifacts.tokenizer.size, "pixels": artifacts.pixels}
+
+    @classmethod
+    def target_tokenizer(cls, artifacts: Artifacts) -> SentenceTokenizer:
+        return artifacts.tokenizer
 
     @classmethod
     def resolve(cls, run: RunConfig, data: Captioned, params: int | None) -> RunConfig:
@@ -132,14 +128,7 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
         images = torch.rand(3, 3, artifacts.pixels, artifacts.pixels, generator=draw, dtype=model.like().dtype)
         with torch.no_grad():
             memory = model.encode(images)
-        return model, torch.randint(artifacts.side.size, (3, 12), generator=draw), memory
-
-    @classmethod
-    def check_decoding(
-        cls, definition: Any, run: LoadedRun[Any, Any], x: Tensor, memory: Memory | None
-    ) -> dict[str, float]:
-        assert memory is not None
-        return check_search(definition, run.model, memory, run.artifacts.side, x.shape[1] - 1)
+        return model, torch.randint(artifacts.tokenizer.size, (3, 12), generator=draw), memory
 
     @classmethod
     def state_bytes(cls, model: Any, run: RunConfig) -> int:
@@ -184,12 +173,12 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
 
     def written(self, part: Part, captions: Sequence[int] | np.ndarray) -> tuple[Tensor, Tensor, int]:
         """What the decoder reads and what it should write, B T each, and how many tokens that is."""
-        side, rows = self.data.side, [part.tokens_of(caption) for caption in captions]
-        x, _ = pad([np.insert(row, 0, side.begin) for row in rows], side.pad, self.device)
-        y, _ = pad([np.append(row, side.end) for row in rows], side.pad, self.device)
+        tokenizer, rows = self.data.tokenizer, [part.tokens_of(caption) for caption in captions]
+        x, _ = pad([np.insert(row, 0, tokenizer.begin) for row in rows], tokenizer.pad, self.device)
+        y, _ = pad([np.append(row, tokenizer.end) for row in rows], tokenizer.pad, self.device)
         more = -x.shape[1] % self.config.grain
         if more:
-            x, y = (torch.nn.functional.pad(tokens, (0, more), value=side.pad) for tokens in (x, y))
+            x, y = (torch.nn.functional.pad(tokens, (0, more), value=tokenizer.pad) for tokens in (x, y))
         return x, y, sum(len(row) + 1 for row in rows)
 
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
@@ -197,11 +186,11 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
         if self.flip or self.crop:
             images = apply_views(images, batch.view)
         losses = self.losses(model, batch.x, batch.y, model.encode(images), self.config.smoothing)
-        return Loss(losses.sum() / (batch.y != self.data.side.pad).sum(), batch.tokens)
+        return Loss(losses.sum() / (batch.y != self.data.tokenizer.pad).sum(), batch.tokens)
 
     def losses(self, model: Any, x: Tensor, y: Tensor, memory: Memory, smoothing: float = 0.0) -> Tensor:
         """−log p of each token in nats, B T; 0 in the padding."""
-        return token_losses(logits_of(model, x, memory), y, self.data.side.pad, smoothing)
+        return token_losses(logits_of(model, x, memory), y, self.data.tokenizer.pad, smoothing)
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return (*batch.x.shape, batch.images.shape[1])
@@ -252,7 +241,7 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
         return [
             found
             for _, memory in self.memories(model, part, count)
-            for found in search_captions(model, memory, self.data.side, search)
+            for found in search_captions(model, memory, self.data.tokenizer, search)
         ]
 
     def described(self, model: Any, split: str, search: Search, count: int | None = None) -> dict[str, Any]:
@@ -264,7 +253,7 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
         started = time.perf_counter()
         lists = self.hypotheses(model, split, search, count)
         seconds = time.perf_counter() - started
-        texts = [self.data.side.decode_prepared(found[0].tokens) for found in lists]
+        texts = [self.data.tokenizer.decode_prepared(found[0].tokens) for found in lists]
         references = part.captions[: len(texts)]
         shift = len(texts) // 2
         found = self.scores(texts, references) | {
@@ -286,7 +275,7 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
         return found
 
     def scores(self, found: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
-        return score_captions(found, references, getattr(self.data.side.tokenizer, "spaceless", False))
+        return score_captions(found, references, getattr(self.data.tokenizer.tokenizer, "spaceless", False))
 
     def gaze(self, model: Any, split: str, count: int = 200) -> dict[str, float] | None:
         """How much of the attention lies on a thing's box while the reference's words name it; None without boxes.
@@ -304,7 +293,7 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
                 one = states.select(memory, torch.tensor([place], device=self.device))
                 assert one.shape is not None
                 caption = int(part.first[row])
-                weights = looks(model, one, part.tokens_of(caption).tolist(), self.data.side.begin).get("mean")
+                weights = looks(model, one, part.tokens_of(caption).tolist(), self.data.tokenizer.begin).get("mean")
                 if weights is None:
                     return None
                 covers = np.stack([box_coverage(box, one.shape, self.data.pixels) for box in part.boxes[row]])  # M S
@@ -322,7 +311,7 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
     def baselines(self, split: str) -> dict[str, float]:
         train, part = self.part("train"), self.part(split)
         counts = [len(each.offsets) - 1 for each in (train, part)]
-        return guess_baselines(self.data.side, train.tokens, counts[0], part.tokens, counts[1])
+        return guess_baselines(self.data.tokenizer, train.tokens, counts[0], part.tokens, counts[1])
 
     def constant(self, split: str) -> dict[str, Any]:
         """The figures of one caption for all pictures: the common training caption that is best on training."""
@@ -396,15 +385,13 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
 
     # Inspection and races
 
-    @staticmethod
-    def probe(run: LoadedRun[Captioned, Artifacts], request: Request) -> Probe:
-        return probe.probe(run, request)
+    probe = staticmethod(probe.probe)
 
     def sample(self, run: LoadedRun[Captioned, Artifacts]) -> list[dict[str, Any]]:
         """The first pictures of validation by number, each with a reference and the model's own caption."""
-        side, references = run.artifacts.side, self.part("valid").captions
+        tokenizer, references = run.artifacts.tokenizer, self.part("valid").captions
         lists = self.hypotheses(run.model, "valid", greedy_settings(self.config), SAMPLES)
-        texts = [side.decode_prepared(found[0].tokens) for found in lists]
+        texts = [tokenizer.decode_prepared(found[0].tokens) for found in lists]
         return [
             {"source": f"picture {i + 1}", "reference": references[i][0], "output": text}
             | {"right": text in references[i]}

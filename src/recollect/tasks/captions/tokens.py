@@ -18,9 +18,9 @@ MANY = 5_000  # training captions from which on rare words are left out
 
 
 def assemble(
-    source: PictureSource, found: Loaded, pixels: int, least: int | None, longest: int, kept: Artifacts | None
+    source: PictureSource, found: Loaded, pixels: int, least: int | None, longest: int, artifacts: Artifacts | None
 ) -> Captioned:
-    """Captioned pictures with a vocabulary of the training captions, or that of `kept`."""
+    """Captioned pictures with a vocabulary of the training captions, or that of `artifacts`."""
     splits: dict[str, dict[str, Any]] = {
         split: rows | {"images": found.arrays[split], "sha256": found.hashes[split], "count": len(rows["name"])}
         for split, rows in found.content["splits"].items()
@@ -36,23 +36,25 @@ def assemble(
                 f"expected pictures for the {split} part of {source.name}, found none ({some}); give more pictures, "
                 "another share, or lists of each part"
             )
-    if kept is None:
-        side = SentenceTokenizer(Preparation("captions", lower=True), words_of(splits["train"]["captions"], least))
+    if artifacts is None:
+        tokenizer = SentenceTokenizer(Preparation("captions", lower=True), words_of(splits["train"]["captions"], least))
     else:
-        side = kept.side
-    parts = {name: _part(split, side, longest if name == "train" else None, notes) for name, split in splits.items()}
+        tokenizer = artifacts.tokenizer
+    parts = {
+        name: _part(split, tokenizer, longest if name == "train" else None, notes) for name, split in splits.items()
+    }
     for name, part in parts.items():
-        if side.unknown is not None and (share := float((part.tokens == side.unknown).mean())):
+        if tokenizer.unknown is not None and (share := float((part.tokens == tokenizer.unknown).mean())):
             notes.append(f"{name}: {100 * share:.3g} % of the words are unknown")
     about = [[name, split["sha256"], split["name"], split["captions"]] for name, split in sorted(splits.items())]
     return Captioned(
         name=source.name,
-        side=side,
+        tokenizer=tokenizer,
         pixels=pixels,
         train=parts["train"],
         valid=parts["valid"],
         test=parts.get("test"),
-        fingerprint=hash_json([pixels, about, side.to_json()]),
+        fingerprint=hash_json([pixels, about, tokenizer.to_json()]),
         notes=notes,
         mirrored=source.mirrored,
     )
@@ -72,14 +74,14 @@ def words_of(captions: Iterable[Sequence[str]], least: int | None = None) -> Wor
     return Words(every.words[: 2 + often], spaceless=every.spaceless)
 
 
-def _part(split: dict[str, Any], side: SentenceTokenizer, longest: int | None, notes: list[str]) -> Part:
+def _part(split: dict[str, Any], tokenizer: SentenceTokenizer, longest: int | None, notes: list[str]) -> Part:
     """The captions of a split as tokens; with `longest`, without those that are longer."""
     tokens, named, first, texts, rows, long = [], [], [0], [], [], 0
     total = 0
     for row, captions in enumerate(split["captions"]):
         some: list[str] = []
         for number, caption in enumerate(captions):
-            ids = side.encode(caption)
+            ids = tokenizer.encode(caption)
             if longest is not None and len(ids) > longest:
                 long += 1
                 continue

@@ -23,7 +23,7 @@ VIEW = 512  # pixels of the longer side of a picture as it is shown again
 
 
 class Described(NamedTuple):
-    """A picture, and what the model says of it."""
+    """A picture and its captions."""
 
     file: str
     image: np.ndarray  # P P 3, as the model saw it
@@ -36,22 +36,23 @@ class Described(NamedTuple):
 def caption(run: LoadedRun[Any, Any], files: Iterable[str | Path], search: Search | None = None) -> Iterator[Described]:
     """The captions of each file, in order. A file that is no picture is one clear line."""
     search = search or search_settings(run.config.task)
-    pixels, side = run.artifacts.pixels, run.artifacts.side
+    pixels, tokenizer = run.artifacts.pixels, run.artifacts.tokenizer
     waiting = iter(files)
     while some := list(islice(waiting, TOGETHER)):
         read = [read_picture(file, pixels) for file in some]
         images = torch.from_numpy(np.stack([image for image, _ in read])).to(run.device)
         memory = run.model.encode(to_floats(images, run.model))
-        lists = search_captions(run.model, memory, side, search)
+        lists = search_captions(run.model, memory, tokenizer, search)
         for file, (image, notes), found in zip(some, read, lists, strict=True):
-            texts = [side.decode(hypothesis.tokens) for hypothesis in found]
+            texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in found]
             yield Described(str(file), image, found, texts, notes)
 
 
-def search_captions(model: Any, memory: Memory, side: SentenceTokenizer, search: Search) -> list[list[Hypothesis]]:
+def search_captions(model: Any, memory: Memory, tokenizer: SentenceTokenizer, search: Search) -> list[list[Hypothesis]]:
     """The n-best captions of each picture of the memory."""
-    banned = [side.pad, side.begin, *([] if side.unknown is None else [side.unknown])]  # no word is no caption
-    return beam.search(model, memory, begin=side.begin, end=side.end, config=search, banned=banned)
+    unknown = [] if tokenizer.unknown is None else [tokenizer.unknown]  # not a word that a caption can have
+    banned = [tokenizer.pad, tokenizer.begin, *unknown]
+    return beam.search(model, memory, begin=tokenizer.begin, end=tokenizer.end, config=search, banned=banned)
 
 
 def view(file: str | Path) -> np.ndarray:

@@ -3,8 +3,8 @@
     B 3 H W → a convolution that halves it → for every further halving: residual blocks, twice the channels →
     Memory of values B rows·columns D, with `shape` (rows, columns)
 
-A decoder cannot tell this Memory from that of a sentence. Nothing in it says which cell lies beside which, so each
-gets its row and column added as sinusoids.
+Decoders read it like the Memory of a sentence. Attention ignores where cells lie, so the row and column of each are
+added as sinusoids.
 
 Norms are over groups of channels (Wu 2018), not over the batch: a picture's features then do not depend on its
 neighbours, in training neither, and there are no running averages that a mean of weights would have to guess.
@@ -73,7 +73,7 @@ class Residual(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Every cell looks at every other: x + gate · Σ softmax(q·k) v, the gate learned and 0 at first (Zhang 2019)."""
+    """Self-attention over the cells: x + gate · Σ softmax(q·k) v, the gate learned and 0 at first (Zhang 2019)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ def norm(channels: int) -> Any:
 
 
 def places(rows: int, columns: int, dim: int, like: Tensor) -> Tensor:
-    """rows·columns D: half of the numbers tell a cell's row, the others its column."""
+    """rows·columns D: half of the numbers encode a cell's row, the others its column."""
     half = dim // 2
     down = sinusoids(torch.arange(rows, device=like.device), half)[:, None].expand(-1, columns, -1)
     across = sinusoids(torch.arange(columns, device=like.device), dim - half)[None].expand(rows, -1, -1)

@@ -9,14 +9,16 @@ P(label) is the label's share of the texts. Nothing is trained; it is counted on
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ...core import ragged
-from ...core.contract import ContractError, Cost, Layer, Memory, check_settings, check_state
+from ...core.contract import Cost, Memory
+from ...core.settings import check_settings
+from ...models.tokens import TokenModel
 
 BLOCK = 1 << 22  # tokens counted at a time
 
@@ -37,8 +39,10 @@ class State(NamedTuple):
     sums: Tensor  # B C
 
 
-class Bag(Layer[State]):
+class Bag(TokenModel[State]):
     """Multinomial naive Bayes with one added to each count."""
+
+    noun = "bag"
 
     words: Tensor  # V C, log P(word | label)
     prior: Tensor  # C, log P(label)
@@ -46,7 +50,8 @@ class Bag(Layer[State]):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
-        self.dim, self.width = config.inputs, config.outputs
+        self.dim = self.vocab = config.inputs
+        self.width = config.outputs
         self.register_buffer("words", torch.full((config.inputs, config.outputs), -float(np.log(config.inputs))))
         self.register_buffer("prior", torch.full((config.outputs,), -float(np.log(config.outputs))))
 
@@ -72,17 +77,6 @@ class Bag(Layer[State]):
         self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
     ) -> State:
         return State(self.like(like).new_zeros(batch, self.width))
-
-    def check(self, x: Tensor, state: State | None) -> None:
-        if x.dim() != 2 or x.is_floating_point() or x.shape[1] == 0:
-            raise ContractError(f"bag: expected tokens of shape (batch, steps ≥ 1), found {x.dtype} {tuple(x.shape)}")
-        if state is not None:
-            check_state(self, state, len(x))
-
-    def diagnose(self, x: Tensor, state: Any) -> str | None:
-        if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < self.dim:
-            return f"expected tokens from 0 to {self.dim - 1}, found {int(x.min())} to {int(x.max())}"
-        return None
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """x: B T tokens → answers B T C."""

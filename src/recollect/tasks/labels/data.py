@@ -33,14 +33,14 @@ def load(
     permute: int | None = None,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
-    kept: Artifacts | None = None,
+    artifacts: Artifacts | None = None,
 ) -> Labelled:
     """Read labelled sequences.
 
     `data` is one or more tables, a folder of IDX files named as MNIST's are, or the name of a known set. Without
     validation files about `share` of the texts is the validation part: those whose hash is low, so that a text that
     comes twice is on one side. Columns are named as the header does, or numbered from 1; without a word about them
-    the one with fewer different values holds the labels. `kept` is what a run has kept, used as it is.
+    the one with fewer different values holds the labels. `artifacts` are those of a run, used as they are.
     """
     data = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not data:
@@ -48,11 +48,11 @@ def load(
     if (images := find_images(data, data_dir, cache)) is not None:
         if valid or test:
             raise DataError("expected images without files of their own for validation, found some; leave them out")
-        return read_images(Path(data[0]).name, images, step, permute, kept)
-    if kept is not None and kept.tokenizer is None:
+        return read_images(Path(data[0]).name, images, step, permute, artifacts)
+    if artifacts is not None and artifacts.tokenizer is None:
         raise DataError(f"expected images, as the run was trained on, found {data[0]}; name a folder of IDX files")
     name, paths = find_tables(data, valid, test, data_dir, cache)
-    table = Table(paths["train"], label_column, text_column, header, kept)
+    table = Table(paths["train"], label_column, text_column, header, artifacts)
     if "valid" not in paths and not 0 < share < 1:
         raise DataError(f"expected a validation share between 0 and 1, found {share}; or name validation files")
-    return read_texts(name, paths, table, tokenizer, vocab, share, longest, kept)
+    return read_texts(name, paths, table, tokenizer, vocab, share, longest, artifacts)

@@ -42,7 +42,7 @@ class Artifacts:
     def encode(self, text: str) -> np.ndarray:
         """The first `longest` tokens of a text."""
         assert self.tokenizer is not None
-        # no token is longer than a word may be, so a text that never ends is not looked at to its end
+        # no token is longer than a word may be, so the rest of a very long text need not be read
         return self.tokenizer.encode(text[: self.longest * (LONGEST_WORD + 1)])[: self.longest]
 
     def lay_out(self, images: np.ndarray) -> np.ndarray:
@@ -82,7 +82,7 @@ class Labelled:
     """Labelled sequences by split."""
 
     name: str
-    kept: Artifacts
+    artifacts: Artifacts
     train: Part
     valid: Part
     test: Part | None
@@ -90,13 +90,13 @@ class Labelled:
     notes: list[str]
 
 
-def assemble(name: str, kept: Artifacts, parts: dict[str, Part], notes: list[str]) -> Labelled:
+def assemble(name: str, artifacts: Artifacts, parts: dict[str, Part], notes: list[str]) -> Labelled:
     """The labelled sequences of all splits, with a fingerprint over arrays and artifacts."""
-    digest = hashlib.sha256(json.dumps(kept.to_json(), sort_keys=True).encode())
-    if kept.tokenizer is not None:
-        digest.update(tokenizers.fingerprint(kept.tokenizer).encode())
+    digest = hashlib.sha256(json.dumps(artifacts.to_json(), sort_keys=True).encode())
+    if artifacts.tokenizer is not None:
+        digest.update(tokenizers.fingerprint(artifacts.tokenizer).encode())
     for split, part in parts.items():
         digest.update(f"{split} {part.values.dtype} {part.values.shape}".encode())
         for values in part:
             digest.update(np.ascontiguousarray(values).data)
-    return Labelled(name, kept, parts["train"], parts["valid"], parts.get("test"), digest.hexdigest(), notes)
+    return Labelled(name, artifacts, parts["train"], parts["valid"], parts.get("test"), digest.hexdigest(), notes)

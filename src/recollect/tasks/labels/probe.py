@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ...core.contract import ContractError
-from ...core.inspection import Probe, Request, spread
+from ...core.inspection import Probe, Request, spread_evenly
 from ...core.task import LoadedRun
 
 
@@ -24,7 +24,7 @@ def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
         rows = run.task.rows("valid")
         steps = min(request.steps or run.config.task.length or int(np.median(rows.sizes)), int(rows.sizes.max()))
         long = np.flatnonzero(rows.sizes >= steps)
-        some = long[spread(len(long), request.rows or 1)]
+        some = long[spread_evenly(len(long), request.rows or 1)]
         batch = rows.take(some)
         x, label = batch.x[:, :steps], batch.y
         about = f"the first {steps} steps of {len(some)} rows of validation"

@@ -39,8 +39,8 @@ class DataConfig:
 class Config:
     """Rows of like length go together: `bucket` batches' worth of rows are sorted by length before they are cut.
 
-    `choose` is the figure by which validation picks the best weights. `eval_rows` looks only at so many rows from the
-    beginning of a split, and the rule then says so. `length` is that of a training row (the median; filled in).
+    `choose` is the figure by which validation picks the best weights. `eval_rows` limits an evaluation to the first
+    rows of a split, which its rule then states. `length` is that of a training row (the median; filled in).
     """
 
     batch: int = option(64, "Rows of a batch.")

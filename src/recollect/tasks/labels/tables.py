@@ -22,7 +22,7 @@ class Table:
         label_column: str | None,
         text_column: str | None,
         header: bool | None,
-        kept: Artifacts | None,
+        artifacts: Artifacts | None,
     ) -> None:
         self.first = paths[0]
         self.header = header
@@ -48,7 +48,7 @@ class Table:
                     f"expected a text and its label in two columns, found {width} in line 1 of {self.first}; name them "
                     "with --set label_column and --set text_column, as the header does or as numbers from 1"
                 )
-            label = self._fewest(body, kept)
+            label = self._fewest(body, artifacts)
         if text is None and width == 2:
             text = 1 - label
         if text is None or text == label:
@@ -89,11 +89,11 @@ class Table:
         there = f"a column out of {', '.join(names)}" if headed else f"a number from 1 to {width}"
         raise DataError(f"{kind}_column: expected {there} of {self.first}, found {given!r}")
 
-    def _fewest(self, body: list[list[str]], kept: Artifacts | None) -> int:
+    def _fewest(self, body: list[list[str]], artifacts: Artifacts | None) -> int:
         """The column of labels: that with the run's classes, else that with fewer different values."""
         cells = [[row[place] for row in body if len(row) == 2] for place in (0, 1)]
-        if kept is not None:
-            known_labels = set(kept.classes)
+        if artifacts is not None:
+            known_labels = set(artifacts.classes)
             hits = [sum(cell.strip() in known_labels for cell in column) for column in cells]
             if hits[0] != hits[1]:
                 return int(hits[1] > hits[0])

@@ -1,9 +1,9 @@
-"""Labels: say what a whole sequence is, a text or an image read pixel by pixel, after its last step.
+"""Labels: classify a whole sequence, a text or an image read pixel by pixel, after its last step.
 
 The figures, by these rules:
 
     accuracy      the share of rows whose likeliest label is the right one
-    F1            of a label: 2·hits / (2·hits + misses + false alarms); the mean over labels that are there or said
+    F1            of a label: 2·hits / (2·hits + misses + false alarms); the mean over labels that occur or are given
     calibration   rows go into 15 bins by the probability of the answer; the mean distance between that and the share
                   of right answers in a bin, weighted by its rows (expected calibration error)
 
@@ -11,7 +11,6 @@ The tokens of a run are those that it has read, of images their steps, padding l
 the texts and images instead.
 """
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -23,22 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ...core.artifacts import artifact_path, read_artifact, write_artifact
 from ...core.contract import ContractError, Memory
-from ...core.files import write_aside
-from ...core.task import (
-    BUILD_ERRORS,
-    LoadRun,
-    Loss,
-    RunConfig,
-    RunError,
-    Solution,
-    Task,
-    artifact_path,
-    build_error,
-    read_artifact,
-)
+from ...core.task import LoadRun, Loss, RunConfig, RunError, Solution, Task, building, describe_model
 from ...data import tokenizers
-from ...data.files import DataError, absolute_name, lines
+from ...data.files import DataError, absolute_names, lines
 from ...layers import LAYERS
 from ...models import classifier
 from ...models.body import KINDS, StackedModels, kind_of
@@ -91,7 +79,7 @@ class Rows:
 
 
 class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
-    """Labelled rows to tell apart: by classifiers that are trained, bags of words that are counted."""
+    """Labelled rows to classify: by networks that are trained, bags of words that are counted."""
 
     name = "labels"
     models = (*COUNTED, *KINDS)
@@ -119,17 +107,17 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     @classmethod
     def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Artifacts | None = None) -> Labelled:
-        return data.load(**asdict(config), data_dir=data_dir, kept=artifacts)
+        return data.load(**asdict(config), data_dir=data_dir, artifacts=artifacts)
 
     @classmethod
     def artifacts_of(cls, data: Labelled) -> Artifacts:
-        return data.kept
+        return data.artifacts
 
     @classmethod
     def save_artifacts(cls, artifacts: Artifacts, folder: Path) -> None:
         if artifacts.tokenizer is not None:
             tokenizers.save(artifacts.tokenizer, folder / "tokenizer.json")
-        write_aside(folder / "labels.json", (json.dumps(artifacts.to_json(), ensure_ascii=False) + "\n").encode())
+        write_artifact(folder, "labels.json", artifacts.to_json())
 
     @classmethod
     def load_artifacts(cls, folder: Path) -> Artifacts:
@@ -140,24 +128,25 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
             return Artifacts.from_json(content, tokenizer)
         except (RunError, DataError):
             raise
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+            reason = str(error) if isinstance(error, ValueError) else repr(error)
             raise RunError(
-                f"{folder / 'labels.json'}: expected the labels of a run, found something else ({error!r})"
-            ) from error
-        except ValueError as error:
-            raise RunError(
-                f"{folder / 'labels.json'}: expected the labels of a run, found something else ({error})"
+                f"{folder / 'labels.json'}: expected the labels of a run, found something else ({reason})"
             ) from error
 
     @classmethod
     def describe_data(cls, data: Labelled) -> dict[str, Any]:
-        counts = {"classes": len(data.kept.classes), "train": len(data.train.labels), "valid": len(data.valid.labels)}
+        counts = {
+            "classes": len(data.artifacts.classes),
+            "train": len(data.train.labels),
+            "valid": len(data.valid.labels),
+        }
         return {"name": data.name, "fingerprint": data.fingerprint} | counts | {"notes": data.notes}
 
     @classmethod
     def summarize_data(cls, data: Labelled) -> str:
-        found = f"{len(data.train.labels):,} training rows of {data.name}, {len(data.kept.classes)} labels"
-        return found if data.kept.tokenizer is None else f"{found}, vocabulary {data.kept.inputs:,}"
+        found = f"{len(data.train.labels):,} training rows of {data.name}, {len(data.artifacts.classes)} labels"
+        return found if data.artifacts.tokenizer is None else f"{found}, vocabulary {data.artifacts.inputs:,}"
 
     @classmethod
     def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Artifacts) -> DataConfig:
@@ -172,36 +161,30 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     @classmethod
     def resolve(cls, run: RunConfig, data: Labelled, params: int | None) -> RunConfig:
-        places = {place: getattr(run.data, place) for place in ("data", "valid", "test")}
-        full = {place: tuple(absolute_name(name, SETS) for name in names) for place, names in places.items()}
         length = int(np.median(data.train.lengths))
-        run = replace(run, data=replace(run.data, **full), task=replace(run.task, length=length))
+        run = replace(run, data=absolute_names(run.data, SETS), task=replace(run.task, length=length))
         name = run.model["name"]
         if name in COUNTED:
-            if data.kept.tokenizer is None:
+            if data.artifacts.tokenizer is None:
                 raise ContractError(f"model: expected one that reads numbers, found {name!r}, which counts words")
             if params is not None:
                 raise ContractError(
                     f"params: expected a model with a width, found {name!r}, whose words decide its size"
                 )
             return run
-        config = configure_model(run.model, data.kept)
+        config = configure_model(run.model, data.artifacts)
         if params is not None:
             config = config.sized(params, f"{name} with {config.layers} layers and {config.inputs:,} inputs")
-        given = ("inputs", "outputs", "tokens", "model")
-        own = {key: value for key, value in asdict(config).items() if key not in given}
-        return replace(run, model={"name": name} | own)
+        return replace(run, model=describe_model(name, config, ["inputs", "outputs", "tokens"]))
 
     @classmethod
     def build_model(cls, settings: dict[str, Any], artifacts: Artifacts, load_run: LoadRun) -> nn.Module:
         name = settings.get("name")
-        try:
+        with building(str(name)):
             if name in COUNTED:
                 own = {key: value for key, value in settings.items() if key != "name"}
                 return bag.Config(inputs=artifacts.inputs, outputs=len(artifacts.classes), **own).build()
             return configure_model(settings, artifacts).build()
-        except BUILD_ERRORS as error:
-            raise build_error(str(name), error) from error
 
     @classmethod
     def law_example(cls, model: Any, artifacts: Artifacts) -> tuple[nn.Module, Tensor, Memory | None]:
@@ -287,18 +270,18 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
         rows = self.rows(split)
         count = min(len(rows), self.config.eval_rows or len(rows))
         by_length = np.argsort(-rows.sizes[:count], kind="stable")
-        losses, said, sure = [], [], []
+        losses, likeliest, sure = [], [], []
         for at in range(0, count, self.config.eval_batch):
             batch = rows.take(by_length[at : at + self.config.eval_batch])
             likely = answers(model, batch).float().log_softmax(dim=-1)
             losses.append(-likely.gather(1, batch.y[:, None])[:, 0])
             best = likely.max(dim=1)
-            said.append(best.indices)
+            likeliest.append(best.indices)
             sure.append(best.values.exp())
         nats = torch.cat(losses).double().cpu().numpy()
-        predicted = torch.cat(said).cpu().numpy()
+        predicted = torch.cat(likeliest).cpu().numpy()
         true = self.part(split).labels[by_length]
-        table = confusion(true, predicted, len(self.data.kept.classes))
+        table = confusion(true, predicted, len(self.data.artifacts.classes))
         right = float((true == predicted).mean())
         return {
             "error": 1 - right,
@@ -321,15 +304,15 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     def guesses(self, split: str) -> dict[str, dict[str, float]]:
         """What the baselines reach, by each figure."""
-        train, count = self.part("train"), len(self.data.kept.classes)
+        train, count = self.part("train"), len(self.data.artifacts.classes)
         shares = np.bincount(train.labels, minlength=count) + 1.0
         true = self.part(split).labels[: self.config.eval_rows]
         right = float((true == shares.argmax()).mean())
         nats = float(-np.log(shares / shares.sum())[true].mean())
         found = {"majority": {"error": 1 - right, "accuracy": right, "nats": nats}}
-        if self.data.kept.tokenizer is not None:
+        if self.data.artifacts.tokenizer is not None:
             if self.bag is None:
-                config = bag.Config(inputs=self.data.kept.inputs, outputs=count)
+                config = bag.Config(inputs=self.data.artifacts.inputs, outputs=count)
                 self.bag = config.build().train_on(train.values, train.lengths, train.labels).to(self.device)
             full = self.evaluate(self.bag, split)
             found["bag of words"] = {name: full[name] for name in ("error", "accuracy", "nats")}
@@ -339,9 +322,9 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
         found = self.evaluate(model, split)
         guesses = self.guesses(split)
         return {
-            "metric": {"name": self.metric, "value": found[self.metric], "rule": found["rule"]},
+            "metric": self.metric_row(found),
             **{name: value for name, value in found.items() if name != "rule"},
-            "classes": list(self.data.kept.classes),
+            "classes": list(self.data.artifacts.classes),
             "baselines": {name: figures[self.metric] for name, figures in guesses.items()},
             "baseline_accuracy": {name: figures["accuracy"] for name, figures in guesses.items()},
         }
@@ -372,7 +355,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
 
 def answers(model: Any, batch: Batch) -> Tensor:
-    """What a model says of each row after its last step: B C."""
+    """The logits of each row after its last step: B C."""
     if batch.lengths is None:
         return model(batch.x)[0][:, -1]
     return model.last(batch.x, batch.lengths)
@@ -384,7 +367,7 @@ def confusion(true: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarr
 
 
 def macro_f1(table: np.ndarray) -> float:
-    """The mean F1 of the labels that are there or were said."""
+    """The mean F1 of the labels that occur or were predicted."""
     hits = np.diag(table).astype(float)
     both = table.sum(axis=0) + table.sum(axis=1)  # 2·hits + misses + false alarms
     return float((2 * hits[both > 0] / both[both > 0]).mean()) if both.any() else math.nan
@@ -409,15 +392,13 @@ def configure_model(settings: dict[str, Any], artifacts: Artifacts) -> classifie
     name = own.pop("name", None)
     if own.get("pool") == "each":
         raise ContractError("labels: expected one answer a row by the pool last, mean or attention, found 'each'")
-    try:
+    with building(name):
         sizes = {
             "inputs": artifacts.inputs,
             "outputs": len(artifacts.classes),
             "tokens": artifacts.tokenizer is not None,
         }
         return classifier.Config(model=LabelsTask.check_model(name), **sizes, **own)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise build_error(name, error) from error
 
 
 def _confusion(found: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from .labelled import Artifacts, Labelled, Part, assemble
 from .tables import Table
 
 
-def low(text: str, share: float) -> bool:
+def has_low_hash(text: str, share: float) -> bool:
     """Whether the hash of a text is among the lowest `share` of all: the same on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) < share * 2**64
 
@@ -36,10 +36,9 @@ class _Texts:
 class _Gatherer:
     """Tokens, lengths and labels of one split, appended row by row."""
 
-    def __init__(self, kept: Artifacts) -> None:
-        self.kept = kept
-        assert kept.tokenizer is not None
-        self.tokens = array({1: "B", 2: "H", 4: "I"}[smallest(kept.tokenizer.size).itemsize])
+    def __init__(self, artifacts: Artifacts) -> None:
+        assert artifacts.tokenizer is not None
+        self.tokens = array({1: "B", 2: "H", 4: "I"}[smallest(artifacts.tokenizer.size).itemsize])
         self.lengths, self.labels = array("i"), array("i")
 
     def add(self, tokens: np.ndarray, label: int) -> None:
@@ -51,7 +50,7 @@ class _Gatherer:
         return Part(*(np.array(values) for values in (self.tokens, self.lengths, self.labels)))
 
 
-class _Left:
+class _SkippedRows:
     """The number of rows left out for one reason, and the place of the first."""
 
     def __init__(self, reason: str) -> None:
@@ -73,33 +72,33 @@ def read_texts(
     vocab: int | None,
     share: float,
     longest: int,
-    kept: Artifacts | None,
+    artifacts: Artifacts | None,
 ) -> Labelled:
-    """The rows of tables by split, with the tokenizer and classes of `kept` where given."""
+    """The rows of tables by split, with the tokenizer and classes of `artifacts` where given."""
     by_hash = "valid" not in paths
     notes: list[str] = []
     if by_hash:
         notes.append(f"validation: the texts whose hash is in the lowest {share:g} of all")
 
     def trains(text: str) -> bool:
-        return not (by_hash and low(text, share))
+        return not (by_hash and has_low_hash(text, share))
 
-    if kept is None:
+    if artifacts is None:
         made = tokenizers.train(kind, _Texts(paths["train"], table, trains), vocab)
         if isinstance(made, Chars) and made.unknown is None and made.fallback is None:
             made = made.with_unknown()  # what is to be classified may have any character
         classes, doubts = _classes(paths["train"], table, trains)
-        kept = Artifacts(classes=classes, tokenizer=made, longest=longest)
+        artifacts = Artifacts(classes=classes, tokenizer=made, longest=longest)
         notes += doubts
-    numbers = {label: number for number, label in enumerate(kept.classes)}
-    assert kept.tokenizer is not None
-    empty, unseen = _Left("without a text or a label"), _Left("of labels that training lacks")
+    numbers = {label: number for number, label in enumerate(artifacts.classes)}
+    assert artifacts.tokenizer is not None
+    empty, unseen = _SkippedRows("without a text or a label"), _SkippedRows("of labels that training lacks")
     cut = 0
-    parts = {split: _Gatherer(kept) for split in ("train", "valid", "test") if split in paths or split == "valid"}
+    parts = {split: _Gatherer(artifacts) for split in ("train", "valid", "test") if split in paths or split == "valid"}
     for split, some in paths.items():
         for path in some:
             for number, text, label in table.rows(path):
-                tokens = kept.encode(text) if text and label else np.zeros(0)
+                tokens = artifacts.encode(text) if text and label else np.zeros(0)
                 if not len(tokens):
                     empty.add(path, number)
                     continue
@@ -107,12 +106,12 @@ def read_texts(
                 if label not in numbers:
                     if split != "train":
                         raise DataError(
-                            f"expected a label that training has ({some_of(kept.classes, 6)}), found {label!r} in line "
-                            f"{number:,} of {path}; remove that line, or train with such a label"
+                            f"expected a label that training has ({some_of(artifacts.classes, 6)}), found {label!r} in "
+                            f"line {number:,} of {path}; remove that line, or train with such a label"
                         )
                     unseen.add(path, number)
                     continue
-                cut += len(tokens) == kept.longest
+                cut += len(tokens) == artifacts.longest
                 parts[own].add(tokens, numbers[label])
     found = {split: gatherer.part() for split, gatherer in parts.items()}
     for split, part in found.items():
@@ -122,14 +121,14 @@ def read_texts(
             )
     notes += empty.notes() + unseen.notes()
     if cut:
-        notes.append(f"{cut:,} texts reach {kept.longest:,} tokens, which is where they are cut (--set longest=N)")
-    unknown = kept.tokenizer.unknown
+        notes.append(f"{cut:,} texts reach {artifacts.longest:,} tokens, which is where they are cut (--set longest=N)")
+    unknown = artifacts.tokenizer.unknown
     if unknown is not None:
         shares = {split: float((part.values == unknown).mean()) for split, part in found.items()}
         if any(shares.values()):
-            told = ", ".join(f"{split} {100 * value:.3g} %" for split, value in shares.items() if value)
-            notes.append(f"share of the tokens that are <unk>: {told}")
-    return assemble(name, kept, found, notes)
+            some = ", ".join(f"{split} {100 * value:.3g} %" for split, value in shares.items() if value)
+            notes.append(f"share of the tokens that are <unk>: {some}")
+    return assemble(name, artifacts, found, notes)
 
 
 def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool]) -> tuple[tuple[str, ...], list[str]]:
@@ -158,10 +157,10 @@ def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool])
         for label, path in first.items()
         if counts[label] == 1
     ]
-    return in_order(counts), doubts
+    return sort_labels(counts), doubts
 
 
-def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
     """Labels sorted by number where all are integers, else by letter."""
     labels = list(labels)
     if all(label.lstrip("-").isdigit() and label.isascii() for label in labels):

@@ -12,7 +12,7 @@ from ...core.task import LoadedRun
 from ...data.files import DataError
 from .labelled import Artifacts
 
-BLOCK = 4096  # lines that are looked at together when new ones are labelled
+BLOCK = 4096  # lines that are read before they are sorted into batches
 
 
 class Answer(NamedTuple):
@@ -25,10 +25,10 @@ def classify(run: LoadedRun[Any, Artifacts], lines: Iterable[str], *, batch: int
 
     A run on images reads lines of rows·columns numbers from 0 to 255, with blanks or commas between.
     """
-    kept, device = run.artifacts, next(iter(run.model.state_dict().values())).device
+    artifacts, device = run.artifacts, next(iter(run.model.state_dict().values())).device
     source, at = iter(lines), 0
     while block := list(islice(source, BLOCK)):
-        coded = [_code(kept, line, at + number) for number, line in enumerate(block, start=1)]
+        coded = [_code(artifacts, line, at + number) for number, line in enumerate(block, start=1)]
         at += len(block)
         filled = [number for number, row in enumerate(coded) if len(row)]
         filled.sort(key=lambda number: -len(coded[number]))
@@ -36,36 +36,37 @@ def classify(run: LoadedRun[Any, Artifacts], lines: Iterable[str], *, batch: int
         for start in range(0, len(filled), batch):
             some = filled[start : start + batch]
             with torch.no_grad():
-                sure, best = _answers(run.model, kept, [coded[n] for n in some], device).max(dim=1)
-            names = [kept.classes[label] for label in best.tolist()]
+                sure, best = _answers(run.model, artifacts, [coded[n] for n in some], device).max(dim=1)
+            names = [artifacts.classes[label] for label in best.tolist()]
             found |= dict(zip(some, map(Answer, names, sure.tolist()), strict=True))
         yield from (found.get(number) for number in range(len(block)))
 
 
-def _code(kept: Artifacts, line: str, number: int) -> np.ndarray:
+def _code(artifacts: Artifacts, line: str, number: int) -> np.ndarray:
     """A line as a model reads it: tokens, or the numbers of an image."""
     text = line.strip()
-    if kept.tokenizer is not None:
-        return kept.encode(text) if text else np.zeros(0)
+    if artifacts.tokenizer is not None:
+        return artifacts.encode(text) if text else np.zeros(0)
     if not text:
         return np.zeros(0)
-    assert kept.shape is not None
+    assert artifacts.shape is not None
     try:
         pixels = np.array([float(word) for word in text.replace(",", " ").split()])
     except ValueError as error:
         raise DataError(f"expected numbers from 0 to 255 in line {number:,}, found something else ({error})") from None
-    wanted = kept.shape[0] * kept.shape[1]
+    rows, columns = artifacts.shape
+    wanted = rows * columns
     if len(pixels) != wanted or not ((pixels >= 0) & (pixels <= 255)).all():
         raise DataError(
-            f"expected the {wanted} pixels of an image of {kept.shape[0]} × {kept.shape[1]}, from 0 to 255, in line "
+            f"expected the {wanted} pixels of an image of {rows} × {columns}, from 0 to 255, in line "
             f"{number:,}, found {len(pixels)} numbers{'' if len(pixels) != wanted else ', some outside'}"
         )
-    return kept.lay_out(pixels.reshape(1, *kept.shape))[0]
+    return artifacts.lay_out(pixels.reshape(1, *artifacts.shape))[0]
 
 
-def _answers(model: Any, kept: Artifacts, rows: list[np.ndarray], device: torch.device) -> Tensor:
+def _answers(model: Any, artifacts: Artifacts, rows: list[np.ndarray], device: torch.device) -> Tensor:
     """Probabilities: B C. The first of the rows is the longest."""
-    if kept.tokenizer is None:
+    if artifacts.tokenizer is None:
         x = torch.from_numpy(np.stack(rows)).float().to(device) / 255
         return model(x)[0][:, -1].softmax(dim=-1)
     x = np.zeros((len(rows), len(rows[0])), np.int64)

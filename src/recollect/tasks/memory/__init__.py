@@ -1,3 +1,3 @@
-"""Tests of memory: generated sequences that ask, late, for what was said early."""
+"""Tests of memory: generated sequences with questions about earlier steps."""
 
 NAMES = ("copy", "adding", "recall", "parity", "gap")

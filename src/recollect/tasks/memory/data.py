@@ -1,4 +1,4 @@
-"""Tests of memory: generated sequences that ask, late, for what was said early.
+"""Tests of memory: generated sequences with questions about earlier steps.
 
     copy     a few symbols, a long silence, then the same symbols (Hochreiter 1997, Arjovsky 2016)
     adding   numbers, two of them marked: their sum (Hochreiter 1997)
@@ -24,7 +24,7 @@ CLOSE = 0.04  # a sum that is this near counts as right (Hochreiter & Schmidhube
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Test):
-    """Say again what was said first, in its order.
+    """Repeat the first symbols of a row, in their order.
 
     A row of T + 2n steps, T the `distance` and n the `load`: n symbols out of 8, T − 1 blanks, the delimiter, n blanks.
     The answers are T + n blanks and then the n symbols. As in the papers the loss is over all steps, so that knowing

@@ -78,7 +78,7 @@ class Test(ABC):
     @property
     @abstractmethod
     def chance(self) -> float:
-        """The share of right answers of whoever remembers nothing."""
+        """The share of right answers without any memory."""
 
     def baselines(self) -> dict[str, float]:
         """The metric of guesses that need no learning."""

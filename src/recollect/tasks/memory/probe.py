@@ -29,7 +29,7 @@ def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
         places=at[0].tolist(),
         inputs=list(names),
         outputs=[f"{value:.2f}" if numbers else test.word(value) for value in y[0].tolist()],
-        chances=test.tokens,
+        categorical=test.tokens,
         stepper=model,
         steps=x,
         data=f"{len(x)} rows of validation, {test.name}",

@@ -4,9 +4,8 @@ Training never sees a row twice on purpose; validation and test are fixed sets o
 tokens of a run are the steps that it has read, asked about or not; older rows in results/ count answers instead.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ...core.artifacts import read_artifact, write_artifact
 from ...core.contract import ContractError, Memory
-from ...core.files import write_aside
 from ...core.settings import SettingError, distribute, split
-from ...core.task import BUILD_ERRORS, LoadRun, Loss, RunConfig, RunError, Task, build_error, read_artifact
+from ...core.task import LoadRun, Loss, RunConfig, RunError, Task, building, describe_model
 from ...data.files import DataError
 from ...layers import LAYERS
 from ...models import classifier
@@ -88,8 +87,7 @@ class MemoryTask(StackedModels, Task[Test, Test]):
 
     @classmethod
     def save_artifacts(cls, artifacts: Test, folder: Path) -> None:
-        text = json.dumps(artifacts.settings(), indent=1, ensure_ascii=False) + "\n"
-        write_aside(folder / FILE, text.encode())
+        write_artifact(folder, FILE, artifacts.settings(), indent=1)
 
     @classmethod
     def load_artifacts(cls, folder: Path) -> Test:
@@ -129,15 +127,12 @@ class MemoryTask(StackedModels, Task[Test, Test]):
             config = config.sized(params, f"a {config.model} with {data.inputs:,} inputs and {data.outputs:,} answers")
         longest = max(data.turned(value).steps for value in data.points())
         config = replace(config, max_positions=max(config.max_positions, longest))
-        full = {name: value for name, value in asdict(config).items() if name not in (*DECIDED, "model")}
-        return replace(run, model={"name": config.model} | full)
+        return replace(run, model=describe_model(config.model, config, DECIDED))
 
     @classmethod
     def build_model(cls, settings: dict[str, Any], artifacts: Test, load_run: LoadRun) -> nn.Module:
-        try:
+        with building(str(settings.get("name"))):
             return cls._configure_model(settings, artifacts).build()
-        except BUILD_ERRORS as error:
-            raise build_error(str(settings.get("name")), error) from error
 
     @classmethod
     def _configure_model(cls, settings: dict[str, Any], test: Test) -> classifier.Config:
@@ -195,12 +190,12 @@ class MemoryTask(StackedModels, Task[Test, Test]):
         losses = self.losses(answers(model, batch.x, batch.at), batch.y)
         return Loss(losses.mean(), batch.y.shape[0] * batch.x.shape[1])
 
-    def losses(self, said: Tensor, y: Tensor) -> Tensor:
+    def losses(self, logits: Tensor, y: Tensor) -> Tensor:
         """Nats, or squared errors, of each answer: B A."""
-        said = said.float()  # also where half of it would do for the model
+        logits = logits.float()  # also where the model runs in half precision
         if not self.data.tokens:
-            return (said[..., 0] - y).square()
-        return cross_entropy(said.transpose(1, 2), y, reduction="none")
+            return (logits[..., 0] - y).square()
+        return cross_entropy(logits.transpose(1, 2), y, reduction="none")
 
     @property
     def repeats(self) -> bool:
@@ -246,9 +241,9 @@ class MemoryTask(StackedModels, Task[Test, Test]):
         asked = self.data.turned(value).judged
         losses, right = [], []
         for batch in self._cut(self._rows(split, value)):
-            said = answers(model, batch.x, batch.at)
-            losses.append(self.losses(said, batch.y).cpu())
-            good = said.argmax(dim=-1) == batch.y if self.data.tokens else losses[-1] < CLOSE**2
+            logits = answers(model, batch.x, batch.at)
+            losses.append(self.losses(logits, batch.y).cpu())
+            good = logits.argmax(dim=-1) == batch.y if self.data.tokens else losses[-1] < CLOSE**2
             right.append(good[:, -asked:].cpu())
         return Judged(torch.cat(losses), torch.cat(right))
 
@@ -267,7 +262,7 @@ class MemoryTask(StackedModels, Task[Test, Test]):
 
     def figures(self, model: Any, split: str, **options: Any) -> dict[str, Any]:
         found = self.evaluate(model, split)
-        return {"metric": {"name": self.metric, "value": found[self.metric], "rule": found["rule"]}} | found
+        return {"metric": self.metric_row(found)} | found
 
     @classmethod
     def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
@@ -317,7 +312,7 @@ class GapTask(MemoryTask):
 
 
 def answers(model: Any, x: Tensor, at: Tensor) -> Tensor:
-    """What a classifier says at the steps `at` (B A): B A C.
+    """The outputs of a classifier at the steps `at` (B A): B A C.
 
     It is asked only there, since with 8,192 words an answer at every step would cost more than all the rest.
     """

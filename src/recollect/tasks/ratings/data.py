@@ -2,8 +2,7 @@
 
 A file is UTF-8, plain or gzip, with a rating a line: user, item, rating, and whatever follows (MovieLens: a time), with
 tabs (`u.data`), `::`, semicolons or commas between, with or without a header. A header that names all three says which
-column is which. Which ratings train is told by the hash of user and item, so that a pair that comes twice is on one
-side.
+column is which. The hash of user and item decides the split of a rating, so that all ratings of a pair share one.
 """
 
 import hashlib
@@ -16,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from ...data.files import DataError, StrPath, files
-from .generated import Made, generate, in_order
+from .generated import generate, select_truth
 from .items import read_features, read_titles
 from .rated import Artifacts, Part, Ratings, Rows
-from .settings import GENERATED
+from .settings import GENERATED, DataConfig
 from .tables import read
 
 
@@ -31,21 +30,21 @@ def load(
     share: float = 0.1,
     features: StrPath | None = None,
     titles: StrPath | None = None,
-    made: Made | None = None,
-    kept: Artifacts | None = None,
+    generated: DataConfig | None = None,
+    artifacts: Artifacts | None = None,
 ) -> Ratings:
     """Read ratings, or generate them.
 
     Of ratings without files for validation or test, `share` goes to each by hash. `features` is a file of an item and
-    its numbers a line (or `truth`, of generated ratings); `titles` one of an item and its name. `kept` is what a run
-    has kept: its users and items, so that numbers mean the same.
+    its numbers a line (or `truth`, of generated ratings); `titles` one of an item and its name. `generated` says how
+    ratings are generated. `artifacts` are those of a run: its users and items, so that numbers mean the same.
     """
     data = [data] if isinstance(data, str | os.PathLike) else list(data) or [GENERATED]
     if not 0 < share < 0.5:
         raise DataError(f"expected a validation share between 0 and 0.5, found {share}")
     truth = None
     if [str(name) for name in data] == [GENERATED]:
-        rows, truth = generate(made or Made())
+        rows, truth = generate(generated or DataConfig())
         name, sources = GENERATED, {"train": rows}
     else:
         paths = files(data)
@@ -74,27 +73,27 @@ def load(
     again = len(rows.scores) - len(np.unique(rows.users.astype(np.int64) * len(rows.item_names) + rows.items))
     if again:
         notes.append(f"{again:,} of {len(rows.scores):,} ratings are of a pair that was rated before; each counts")
-    if kept is None:
-        kept = _keep(parts["train"])
+    if artifacts is None:
+        artifacts = _collect_artifacts(parts["train"])
     if titles is not None:
-        kept = replace(kept, titles=read_titles(Path(titles), kept.items))
+        artifacts = replace(artifacts, titles=read_titles(Path(titles), artifacts.items))
     if features is not None:
-        matrix, told = read_features(features, kept.items, truth, parts["train"])
-        kept = replace(kept, matrix=matrix, features=matrix.shape[1])
-        notes += told
-    found = {split: _number(part, kept) for split, part in parts.items()}
+        matrix, more = read_features(features, artifacts.items, truth, parts["train"])
+        artifacts = replace(artifacts, matrix=matrix, features=matrix.shape[1])
+        notes += more
+    found = {split: _number(part, artifacts) for split, part in parts.items()}
     for split in ("valid", "test"):
-        unseen = (found[split].users == len(kept.users)) | (found[split].items == len(kept.items))
+        unseen = (found[split].users == len(artifacts.users)) | (found[split].items == len(artifacts.items))
         if unseen.any():
             notes.append(f"{int(unseen.sum()):,} of {len(unseen):,} {split} ratings have a user or an item that is new")
     return Ratings(
         name,
-        kept,
+        artifacts,
         found["train"],
         found["valid"],
         found["test"],
-        None if truth is None else in_order(truth, parts["train"], kept),
-        _fingerprint(kept, found),
+        None if truth is None else select_truth(truth, parts["train"], artifacts),
+        _fingerprint(artifacts, found),
         notes,
     )
 
@@ -110,31 +109,32 @@ def _places(rows: Rows) -> np.ndarray:
     return np.fromiter(map(place, rows.users.tolist(), rows.items.tolist()), np.float64, len(rows.scores))
 
 
-def _keep(rows: Rows) -> Artifacts:
+def _collect_artifacts(rows: Rows) -> Artifacts:
+    """Users, items and the scale of the training ratings."""
     users = [rows.user_names[n] for n in np.unique(rows.users)]
     items = [rows.item_names[n] for n in np.unique(rows.items)]
     low, high = float(rows.scores.min()), float(rows.scores.max())
     return Artifacts(tuple(users), tuple(items), float(rows.scores.mean(dtype=np.float64)), low, high)
 
 
-def _number(rows: Rows, kept: Artifacts) -> Part:
+def _number(rows: Rows, artifacts: Artifacts) -> Part:
     """Ratings with users and items numbered as in the run."""
     found = []
     for names, own, column in (
-        (rows.user_names, kept.users, rows.users),
-        (rows.item_names, kept.items, rows.items),
+        (rows.user_names, artifacts.users, rows.users),
+        (rows.item_names, artifacts.items, rows.items),
     ):
         place = {name: number for number, name in enumerate(own)}
         found.append(np.array([place.get(name, len(own)) for name in names], np.int64)[column])
     return Part(found[0], found[1], rows.scores.astype(np.float32))
 
 
-def _fingerprint(kept: Artifacts, parts: dict[str, Part]) -> str:
-    digest = hashlib.sha256(json.dumps(kept.to_json(), sort_keys=True).encode())
+def _fingerprint(artifacts: Artifacts, parts: dict[str, Part]) -> str:
+    digest = hashlib.sha256(json.dumps(artifacts.to_json(), sort_keys=True).encode())
     for split in ("train", "valid", "test"):
         digest.update(split.encode())
         for values in parts[split]:
             digest.update(np.ascontiguousarray(values).data)
-    if kept.matrix is not None:
-        digest.update(np.ascontiguousarray(kept.matrix).data)
+    if artifacts.matrix is not None:
+        digest.update(np.ascontiguousarray(artifacts.matrix).data)
     return digest.hexdigest()

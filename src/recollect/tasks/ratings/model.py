@@ -48,7 +48,7 @@ class Ratings(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
-        # the last row of each table, which stays zero, is that of whoever was never seen
+        # the last row of each table, which stays zero, is that of users and items without ratings
         self.register_buffer("mean", torch.zeros(()))
         if config.width:
             self.users = self._table(config.users, config.width)

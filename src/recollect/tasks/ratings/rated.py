@@ -48,7 +48,7 @@ class Artifacts:
     low: float
     high: float
     features: int = 0  # hand-set features of an item
-    titles: tuple[str, ...] | None = None  # how items are called, where that was told
+    titles: tuple[str, ...] | None = None  # of the items, where a file names them
     matrix: np.ndarray | None = None  # items, features; in a run folder it stands with the weights
 
     def title(self, item: int) -> str:
@@ -75,7 +75,7 @@ class Ratings:
     """Ratings by split."""
 
     name: str
-    kept: Artifacts
+    artifacts: Artifacts
     train: Part
     valid: Part
     test: Part

@@ -12,7 +12,8 @@ TRUTH = "truth"  # as hand-set features: those that generated ratings were made 
 class DataConfig:
     """Where the ratings are: files, or `generated`, with how many users, items and ratings, of which true `rank`.
 
-    `features` is a file of hand-set item features (or `truth`, of generated ratings), `titles` one of items' names.
+    `true_bias` and `spread` are the standard deviations of each generated bias and of the dot product. `features` is a
+    file of hand-set item features (or `truth`, of generated ratings), `titles` one of items' names.
     """
 
     data: tuple[str, ...] = option((GENERATED,), "File, folder or known set; may be given more than once.")
@@ -40,7 +41,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The dampings say with how many ratings of nothing unusual the closed-form biases of the baseline are mixed."""
+    """The dampings are the numbers of average ratings that the closed-form biases of the baseline are mixed with."""
 
     batch: int = option(1024, "Rows of a batch.")
     eval_batch: int = 65_536

@@ -1,12 +1,11 @@
-"""Ratings: say how a user would rate an item, from all other ratings.
+"""Ratings: predict how a user would rate an item, from all other ratings.
 
 RMSE is the root of the mean squared distance to the rating that was given, MAE the mean distance; a score beyond the
 lowest or highest training rating counts as that rating.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,15 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core.artifacts import read_artifact, write_artifact
 from ...core.contract import ContractError, Memory
-from ...core.files import write_aside
 from ...core.settings import known
-from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, Task, build_error, read_artifact
-from ...data.files import DataError, absolute_name
+from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, Task, building
+from ...data.files import DataError, absolute_name, absolute_names
 from ...models import size
 from . import data
 from . import model as vectors
-from .generated import Made
 from .rated import Artifacts, Part, Ratings
 from .settings import GENERATED, TRUTH, Config, DataConfig
 
@@ -62,19 +60,16 @@ class RatingsTask(Task[Ratings, Artifacts]):
 
     @classmethod
     def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Artifacts | None = None) -> Ratings:
-        names = {field.name for field in fields(Made)}
-        own = {name: value for name, value in asdict(config).items() if name in names}
-        made = Made(**own | {"bias": config.true_bias, "seed": config.data_seed})
         given = {name: getattr(config, name) for name in ("valid", "test", "share", "features", "titles")}
-        return data.load(config.data, **given, made=made, kept=artifacts)
+        return data.load(config.data, **given, generated=config, artifacts=artifacts)
 
     @classmethod
     def artifacts_of(cls, data: Ratings) -> Artifacts:
-        return data.kept
+        return data.artifacts
 
     @classmethod
     def save_artifacts(cls, artifacts: Artifacts, folder: Path) -> None:
-        write_aside(folder / "names.json", (json.dumps(artifacts.to_json(), ensure_ascii=False) + "\n").encode())
+        write_artifact(folder, "names.json", artifacts.to_json())
 
     @classmethod
     def load_artifacts(cls, folder: Path) -> Artifacts:
@@ -88,15 +83,15 @@ class RatingsTask(Task[Ratings, Artifacts]):
 
     @classmethod
     def describe_data(cls, data: Ratings) -> dict[str, Any]:
-        counts = {"users": len(data.kept.users), "items": len(data.kept.items)}
+        counts = {"users": len(data.artifacts.users), "items": len(data.artifacts.items)}
         sizes = {"train": len(data.train.scores), "valid": len(data.valid.scores)}
         return {"name": data.name, "fingerprint": data.fingerprint} | counts | sizes | {"notes": data.notes}
 
     @classmethod
     def summarize_data(cls, data: Ratings) -> str:
         return (
-            f"{len(data.train.scores):,} training ratings of {data.name}, {len(data.kept.users):,} users, "
-            f"{len(data.kept.items):,} items"
+            f"{len(data.train.scores):,} training ratings of {data.name}, {len(data.artifacts.users):,} users, "
+            f"{len(data.artifacts.items):,} items"
         )
 
     @classmethod
@@ -106,12 +101,11 @@ class RatingsTask(Task[Ratings, Artifacts]):
 
     @classmethod
     def resolve(cls, run: RunConfig, data: Ratings, params: int | None) -> RunConfig:
-        names = {name: tuple(map(_absolute, getattr(run.data, name))) for name in ("data", "valid", "test")}
-        files = {
-            name: value and _absolute(value) for name in ("features", "titles") for value in [getattr(run.data, name)]
-        }
-        run = replace(run, data=replace(run.data, **names, **files))
-        config = configure_model(run.model, data.kept)
+        known_names = (GENERATED, TRUTH)
+        files = {name: getattr(run.data, name) for name in ("features", "titles")}
+        files = {name: value and absolute_name(value, known_names) for name, value in files.items()}
+        run = replace(run, data=replace(absolute_names(run.data, known_names), **files))
+        config = configure_model(run.model, data.artifacts)
         if params is not None:
             if run.model["name"] != "dot":
                 raise ContractError(f"params: expected the model dot, whose dim is free, found {run.model['name']!r}")
@@ -122,14 +116,12 @@ class RatingsTask(Task[Ratings, Artifacts]):
 
     @classmethod
     def build_model(cls, settings: dict[str, Any], artifacts: Artifacts, load_run: LoadRun) -> nn.Module:
-        try:
+        with building(str(settings.get("name"))):
             model = configure_model(settings, artifacts).build()
             model.set_mean(artifacts.mean)
             if artifacts.matrix is not None and model.config.features:
                 model.set_features(torch.from_numpy(artifacts.matrix))
             return model
-        except (KeyError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
-            raise build_error(str(settings.get("name")), error) from error
 
     @classmethod
     def law_example(cls, model: Any, artifacts: Artifacts) -> tuple[nn.Module, Tensor, Memory | None]:
@@ -199,14 +191,14 @@ class RatingsTask(Task[Ratings, Artifacts]):
 
     def judge(self, scores: np.ndarray, split: str) -> dict[str, Any]:
         """RMSE and MAE of scores for every rating of a split."""
-        kept = self.data.kept
-        away = np.clip(scores, kept.low, kept.high) - self.part(split).scores
+        artifacts = self.data.artifacts
+        away = np.clip(scores, artifacts.low, artifacts.high) - self.part(split).scores
         return {"rmse": float(np.sqrt(np.square(away).mean())), "mae": float(np.abs(away).mean())}
 
     def recovered(self, model: vectors.Ratings) -> dict[str, Any]:
         """How much of the features that the ratings were made from the vectors hold: of users and of items.
 
-        Nothing is said where vectors are too short for it, or so few that any features could be fitted with them.
+        Empty where vectors are too short for it, or so few that any features could be fitted with them.
         """
         assert self.data.truth is not None
         found, truth = model.vectors(), (self.data.truth.users, self.data.truth.items)
@@ -218,29 +210,29 @@ class RatingsTask(Task[Ratings, Artifacts]):
         }
 
     def rule(self, split: str) -> str:
-        kept = self.data.kept
-        return f"all {len(self.part(split).scores):,} ratings, scores held between {kept.low:g} and {kept.high:g}"
+        low, high = self.data.artifacts.low, self.data.artifacts.high
+        return f"all {len(self.part(split).scores):,} ratings, scores held between {low:g} and {high:g}"
 
     def baselines(self, split: str) -> dict[str, float]:
         """RMSE of the mean rating for all, and of damped means of items and users."""
         part = self.part(split)
-        found = {"mean": np.full(len(part.scores), self.data.kept.mean), "biases": self.by_biases(part)}
+        found = {"mean": np.full(len(part.scores), self.data.artifacts.mean), "biases": self.by_biases(part)}
         guesses = {name: self.judge(scores, split)["rmse"] for name, scores in found.items()}
         # what no model can be better than, where it is known
         return guesses if self.data.truth is None else guesses | {"noise": self.data.truth.noise}
 
     def by_biases(self, part: Part) -> np.ndarray:
         """Scores from biases in closed form: what an item gets beyond the mean, then what a user gives beyond that."""
-        train, kept = self.data.train, self.data.kept
-        left = train.scores.astype(np.float64) - kept.mean
-        items = _damped(train.items, left, len(kept.items), self.config.item_damping)
-        users = _damped(train.users, left - items[train.items], len(kept.users), self.config.user_damping)
-        return kept.mean + items[part.items] + users[part.users]
+        train, artifacts = self.data.train, self.data.artifacts
+        left = train.scores.astype(np.float64) - artifacts.mean
+        items = _damped(train.items, left, len(artifacts.items), self.config.item_damping)
+        users = _damped(train.users, left - items[train.items], len(artifacts.users), self.config.user_damping)
+        return artifacts.mean + items[part.items] + users[part.users]
 
     def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
         found = self.evaluate(model, split)
         return {
-            "metric": {"name": self.metric, "value": found[self.metric], "rule": found["rule"]},
+            "metric": self.metric_row(found),
             **{name: value for name, value in found.items() if name != "rule"},
             "baselines": self.baselines(split),
         }
@@ -263,10 +255,6 @@ class RatingsTask(Task[Ratings, Artifacts]):
         return f"validation RMSE {found['rmse']:.4f}, MAE {found['mae']:.4f} ({found['rule']})"
 
 
-def _absolute(name: str) -> str:
-    return absolute_name(name, (GENERATED, TRUTH))
-
-
 def configure_model(settings: dict[str, Any], artifacts: Artifacts) -> vectors.Config:
     """The settings of a model of these users and items."""
     own = dict(settings)
@@ -277,12 +265,10 @@ def configure_model(settings: dict[str, Any], artifacts: Artifacts) -> vectors.C
             "ratings: expected hand-set features for the model features, found none; name a file with "
             "--set features=FILE, or of generated ratings --set features=truth"
         )
-    try:
+    with building(name):
         return vectors.Config(
             users=len(artifacts.users), items=len(artifacts.items), features=features, **own | MODELS[name]
         )
-    except TypeError as error:
-        raise build_error(name, error) from error
 
 
 def _damped(owners: np.ndarray, left: np.ndarray, count: int, damping: float) -> np.ndarray:

@@ -72,7 +72,7 @@ class Markov:
     def bin(self, values: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.edges, values, side="left")
 
-    def chances(self, context: tuple[int, ...]) -> np.ndarray:
+    def next_probabilities(self, context: tuple[int, ...]) -> np.ndarray:
         """P(next bin | the last bins)."""
         size = len(self.centres)
         seen = self.counts[len(context)].get(context, Counter())
@@ -82,20 +82,20 @@ class Markov:
             return own / total
         if total and not self.config.lean:
             return own / total
-        shorter = self.chances(context[1:])
+        shorter = self.next_probabilities(context[1:])
         return (own + self.config.lean * shorter) / (total + self.config.lean) if total else shorter
 
     def table(self, horizon: int) -> np.ndarray:
         """The mean forecast of each context for each horizon: horizon × contexts, the newest bin counting in ones."""
         size, order = len(self.centres), self.config.order
         contexts = [tuple(int(b) for b in np.unravel_index(i, (size,) * order)) for i in range(size**order)]
-        chances = np.stack([self.chances(context) for context in contexts])  # contexts × bins
+        probabilities = np.stack([self.next_probabilities(context) for context in contexts])  # contexts × bins
         # the context after each next bin: the oldest bin goes, the next one comes last
         after = (np.arange(size**order)[:, None] * size % size**order) + np.arange(size)
         found = np.empty((horizon, size**order))
         value = self.centres[np.arange(size**order) % size]  # of a context: the centre of its newest bin
         for step in range(horizon):
-            value = (chances * value[after]).sum(axis=1)
+            value = (probabilities * value[after]).sum(axis=1)
             found[step] = value
         return found
 

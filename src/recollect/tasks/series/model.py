@@ -54,7 +54,7 @@ class Forecast(NamedTuple):
 
 
 class Forecaster(nn.Module):
-    """What follows a window of the past. Everything outside `memory` looks at whole windows."""
+    """Forecasts from a window of the past; only `memory` goes step by step."""
 
     spread: Tensor  # H C: how far `level` of the errors on validation reached
     levels: Tensor  # of the quantiles: the centre's, the lower and the upper end's
@@ -67,9 +67,9 @@ class Forecaster(nn.Module):
         if config.reading == "flatten":
             self.head = nn.Linear(config.steps * self.memory.width, config.horizon * each)
         if config.reading == "parallel":
-            half = config.width // 2 if config.told_apart else config.width
+            half = config.width // 2 if config.has_identity else config.width
             self.places = nn.Parameter(torch.randn(config.blocks, half))
-            self.names = nn.Parameter(torch.randn(config.series, half)) if config.told_apart else None
+            self.names = nn.Parameter(torch.randn(config.series, half)) if config.has_identity else None
             self.head = nn.Linear(self.memory.width, config.segment * each)
         self.register_buffer("spread", torch.zeros(config.horizon, config.series))
         low = (1 - config.level) / 2
@@ -78,15 +78,15 @@ class Forecaster(nn.Module):
     def forward(self, past: Tensor, future: Tensor | None = None) -> Tensor:
         """past: B L C → what is predicted for each point, its centre first: B H C P.
 
-        With `future` (B H C) a recursive forecaster is fed what came instead of what it said.
+        With `future` (B H C) a recursive forecaster is fed the true values instead of its own forecasts.
         """
         config = self.config
         self._check(past)
         shift, scale = window_scale(past, config.norm_of_window)
         rows = self._fold((past - shift) / scale)  # R L c
         if config.ahead == "recursive":
-            told = None if future is None else self._fold((future - shift) / scale)
-            found = self._recur(rows, told)
+            known = None if future is None else self._fold((future - shift) / scale)
+            found = self._recur(rows, known)
         else:
             found = self._direct(rows)
         found = self._unfold(found[:, : config.horizon], len(past))
@@ -142,12 +142,12 @@ class Forecaster(nn.Module):
         y = self.head(dropout(y[:, 0], config.head_dropout, self.training))
         return rearrange(y, "(r m) (w n) -> r (m w) n", m=blocks, w=config.segment)
 
-    def _recur(self, rows: Tensor, told: Tensor | None, blocks: int | None = None, draw: Any = None) -> Tensor:
-        """R L c → R (blocks·w) n, feeding back what was said, or what came (`told`), or with `draw` a sample."""
+    def _recur(self, rows: Tensor, known: Tensor | None, blocks: int | None = None, draw: Any = None) -> Tensor:
+        """R L c → R (blocks·w) n, feeding back forecasts, or the true values (`known`), or with `draw` samples."""
         blocks = blocks or self.config.blocks
         steps = self._cut(rows)
-        if told is not None:
-            coming = self._cut(told[:, : (blocks - 1) * self.config.segment]) if blocks > 1 else steps[:, :0]
+        if known is not None:
+            coming = self._cut(known[:, : (blocks - 1) * self.config.segment]) if blocks > 1 else steps[:, :0]
             y, _ = self.memory.tail(torch.cat([steps, coming], dim=1), blocks)
             return self._points(y)
         y, state = self.memory.tail(steps)
@@ -172,7 +172,7 @@ class Forecaster(nn.Module):
     def forecast(self, past: Tensor, horizon: int | None = None, *, seed: int = 0) -> Forecast:
         """The forecast with its interval, any number of points ahead.
 
-        A recursive forecaster goes on feeding itself; a direct one takes what it said as its past and looks again,
+        A recursive forecaster goes on feeding itself; a direct one takes its forecast as the past of the next,
         and beyond its own horizon has no interval.
         """
         horizon = horizon or self.config.horizon
@@ -181,7 +181,7 @@ class Forecaster(nn.Module):
         parts: list[Forecast] = []
         while sum(part.mean.shape[1] for part in parts) < horizon:
             near = self._interval(self(past))
-            if parts:  # no interval knows of the errors of what was fed back
+            if parts:  # intervals leave out the errors of forecasts that were fed back
                 near = Forecast(near.mean, *(torch.full_like(near.mean, math.nan) for _ in range(2)))
             parts.append(near)
             past = torch.cat([past, near.mean], dim=1)[:, -self.config.lookback :]

@@ -18,9 +18,9 @@ RECURRENT = ("rnn", "lstm", "gru")
 class Plan(BodyConfig):
     """`series`, `lookback` and `horizon` come from the data and the task; None leaves a choice to the model.
 
-    `channels`: each series by itself with the same weights, or all of them in one step. `identity` tells the series
-    apart where they are independent (parallel heads only). `normalise` takes from each window its last value, its mean,
-    or its mean and deviation (`window`). `attention=full` lets every step of the past see every other.
+    `channels`: each series by itself with the same weights, or all of them in one step. `identity` gives each series a
+    vector of its own where they are independent (parallel heads only). `normalise` takes from each window its last
+    value, its mean, or its mean and deviation (`window`). `attention=full` lets every step of the past see every other.
     `intervals`: of the size of the errors on validation (`residual`), a Gaussian's, or quantiles that are learnt;
     they should hold `level` of what comes. A recursive Gaussian draws so many `paths`.
     """
@@ -103,13 +103,13 @@ class Plan(BodyConfig):
         return self.series if self.channels == "joint" else 1
 
     @property
-    def told_apart(self) -> bool:
+    def has_identity(self) -> bool:
         return self.identity and self.channels == "independent" and self.series > 1
 
     @property
     def halved(self) -> bool:
-        """Whether half of the width says which place of the future is asked for, and half which series."""
-        return self.reading == "parallel" and self.told_apart
+        """Whether half of the width encodes the place in the horizon, and half the series."""
+        return self.reading == "parallel" and self.has_identity
 
     @property
     def grain(self) -> int:

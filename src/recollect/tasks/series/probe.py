@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.contract import ContractError, Memory
-from ...core.inspection import Probe, Request, spread
+from ...core.inspection import Probe, Request, spread_evenly
 from ...core.task import LoadedRun
 from .readers import Stepper
 
@@ -38,7 +38,7 @@ def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
     if request.steps is not None:
         raise ContractError(f"--steps: expected the look-back of the run, found {request.steps}; leave it")
     origins = task.origins("valid")
-    batch = task.window([origins[int(i)] for i in spread(len(origins), request.rows or 1)])
+    batch = task.window([origins[int(i)] for i in spread_evenly(len(origins), request.rows or 1)])
     stepper = steps = None
     if isinstance(forecaster.memory, Stepper):
         stepper, steps = forecaster.memory, forecaster.steps_of(batch.x)
@@ -50,7 +50,7 @@ def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
         places=range(horizon),
         inputs=[str(t - lookback + 1) for t in range(lookback)],
         outputs=[f"+{h + 1}" for h in range(horizon)],
-        chances=False,
+        categorical=False,
         ahead=True,
         stepper=stepper,
         steps=steps,

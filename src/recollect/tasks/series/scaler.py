@@ -17,7 +17,7 @@ SEASONS = 1_000  # the longest period that is looked for
 
 @dataclass(frozen=True)
 class Scaler:
-    """What a run keeps of its data: mean and deviation of each column in the training part, and its season.
+    """The artifact of a run: mean and deviation of each column in the training part, and its season.
 
     `naive` is the mean absolute error of the seasonal naive forecast there, in scaled units: the unit of MASE; 0 in a
     column that never changes.

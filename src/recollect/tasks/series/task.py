@@ -16,19 +16,9 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from ...core.artifacts import artifact_path
 from ...core.contract import ContractError, Memory
-from ...core.task import (
-    BUILD_ERRORS,
-    LoadedRun,
-    LoadRun,
-    Loss,
-    RunConfig,
-    RunError,
-    Solution,
-    Task,
-    artifact_path,
-    build_error,
-)
+from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, Solution, Task, building, describe_model
 from ...data.files import DataError, absolute_name
 from ...layers import LAYERS
 from ...models.body import KINDS, StackedModels, kind_of
@@ -132,19 +122,15 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
             config = config.sized(params, f"{name} with a horizon of {config.horizon}")
         if run.task.fit == "solve" and not has_closed_form(config, run.task):
             raise ContractError(f"series: fit=solve needs one layer of ar without quantiles, found {name}")
-        full = asdict(config)
-        full.pop("model")
         files = tuple(absolute_name(file, NAMES) for file in run.data.data)
-        return replace(run, data=replace(run.data, data=files), model={"name": name} | full)
+        return replace(run, data=replace(run.data, data=files), model=describe_model(name, config))
 
     @classmethod
     def build_model(cls, settings: dict[str, Any], artifacts: Scaler, load_run: LoadRun) -> Forecaster:
         settings = dict(settings)
         name = settings.pop("name", None)
-        try:
+        with building(name):
             found = forecaster.Config(model=cls.check_model(name), **settings).build()
-        except BUILD_ERRORS as error:
-            raise build_error(name, error) from error
         if found.config.series != len(artifacts.columns):
             raise ContractError(
                 f"model: expected {len(artifacts.columns)} series as the scaler has, found {found.config.series}"

@@ -43,7 +43,7 @@ class Mixture(nn.Module):
         return tuple(model.initial_state(batch, memory, like, capacity) for model in models)  # type: ignore[return-value]
 
     def check(self, x: Tensor, state: Any) -> None:
-        """What both models ask of an input; those without a check of their own look at it when they are called."""
+        """The checks of both models; one without any checks its input when it is called."""
         own = [None, None] if state is None else state
         for model, part in zip((self.first, self.second), own, strict=True):
             if check := getattr(model, "check", None):

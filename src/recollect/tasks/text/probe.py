@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ...core.contract import ContractError
-from ...core.inspection import Probe, Request, spread
+from ...core.inspection import Probe, Request, spread_evenly
 from ...core.task import LoadedRun
 from ...data.files import Unreachable
 from ...decode.engine import Engine
@@ -25,7 +25,7 @@ def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
         try:
             tokens, source = run.task.tokens("valid"), "validation"
             steps = min(steps, len(tokens) - 1)
-            starts = spread(len(tokens) - steps, rows)
+            starts = spread_evenly(len(tokens) - steps, rows)
             windows = np.stack([tokens[at : at + steps + 1] for at in starts]).astype(np.int64)
         except Unreachable as error:
             missing, source = str(error), "its own writing"
@@ -51,7 +51,7 @@ def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
 
 def own_writing(model: Any, rows: int, length: int) -> np.ndarray:
     """Texts that the model draws, rows × length; each begins with another token, and the same ones every time."""
-    begins = spread(model.config.vocab, rows)[:, None]
+    begins = spread_evenly(model.config.vocab, rows)[:, None]
     if length == 1:
         return begins
     engine = Engine(model, len(begins), length)

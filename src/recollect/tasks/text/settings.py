@@ -37,7 +37,7 @@ class Config:
     `bptt` says how far gradients go inside a window (see core.bptt), `segment` how long its pieces are and
     `cut` the probability of the unbiased estimator. `vary` (sequential only) draws each window's length around
     `context`, as AWD-LSTM does. `eval_rule` is the rule by which validation chooses;
-    `eval_tokens` looks only at so many tokens from the beginning of a split, and the rule then says so.
+    `eval_tokens` limits an evaluation to the first tokens of a split, which its rule then states.
     """
 
     context: int = option(128, "Tokens of a window.")

@@ -20,22 +20,12 @@ from torch.nn.functional import cross_entropy
 
 from ...core import bptt
 from ...core import state as states
+from ...core.artifacts import artifact_path
 from ...core.contract import ContractError, Memory
 from ...core.settings import known
-from ...core.task import (
-    BUILD_ERRORS,
-    LoadedRun,
-    LoadRun,
-    Loss,
-    RunConfig,
-    RunError,
-    Solution,
-    Task,
-    artifact_path,
-    build_error,
-)
+from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, Solution, Task, building, describe_model
 from ...data import tokenizers
-from ...data.files import DataError, absolute_name
+from ...data.files import DataError, absolute_names
 from ...data.known import TextSet, TranslationSet, sets_of
 from ...data.tokenizers.base import Tokenizer
 from ...decode import sampling, stream
@@ -132,12 +122,7 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
             return run
         for split, tokens in (("train", data.train), ("valid", data.valid)):
             check_length(run.task, data.name, split, tokens)
-        places = {place: getattr(run.data, place) for place in ("data", "valid", "test")}
-        full = {
-            place: tuple(absolute_name(name, sets_of(TextSet, TranslationSet)) for name in names)
-            for place, names in places.items()
-        }
-        run = replace(run, data=replace(run.data, **full))
+        run = replace(run, data=absolute_names(run.data, sets_of(TextSet, TranslationSet)))
         if name in COUNTED:
             return run
         config = language.Config(vocab=data.tokenizer.size, model=name, **settings)
@@ -148,23 +133,20 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
                 "text: attention with a carried state needs a window, or its cache grows without end; "
                 "set window=N, or windows=random"
             )
-        own = {key: value for key, value in asdict(config).items() if key not in ("vocab", "model")}
-        return replace(run, model={"name": name} | own)
+        return replace(run, model=describe_model(name, config, ["vocab"]))
 
     @classmethod
     def build_model(cls, settings: dict[str, Any], artifacts: Tokenizer, load_run: LoadRun) -> nn.Module:
         """A mixture is built from its runs."""
         settings = dict(settings)
         name = settings.pop("name", None)
-        try:
+        with building(name):
             if name == "ngram":
                 return ngram.Config(vocab=artifacts.size, **settings).build()
             if name == "mixture":
                 first, second = (load_run(path).model for path in settings["of"])
                 return Mixture(first, second)
             return language.Config(vocab=artifacts.size, model=cls.check_model(name), **settings).build()
-        except BUILD_ERRORS as error:
-            raise build_error(name, error) from error
 
     @classmethod
     def combine(cls, model: str, runs: Sequence[LoadedRun[Corpus, Tokenizer]]) -> RunConfig:
@@ -201,7 +183,7 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
         return found
 
     def measured(self, split: str) -> np.ndarray:
-        """The tokens that an evaluation looks at."""
+        """The tokens of an evaluation."""
         found = self.tokens(split)[: self.config.eval_tokens]
         if len(found) < 2:
             raise DataError(f"{self.data.name}: expected at least 2 tokens to measure, found {len(found)}")
@@ -400,7 +382,7 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
         by_position = {rule: figures.pop("by_position", None) for rule, figures in found.items()}
         main = found[rules[0]]
         return {
-            "metric": {"name": self.metric, "value": main[self.metric], "rule": main["rule"]},
+            "metric": self.metric_row(main),
             "rules": found,
             "by_position": by_position[rules[0]],
             "baselines": self.baselines(split),

@@ -16,11 +16,11 @@ from ...data import TOKENIZERS, tokenizers
 from ...data.cache import Entry, Sources, cache_folder, hash_json, name_folder
 from ...data.files import DataError, StrPath
 from ...data.moses import Preparation
-from ...data.tokenizers.sentences import SentenceTokenizer, pair_to_json
+from ...data.tokenizers.sentences import SentenceTokenizer, TokenizerPair, pair_to_json
 from .lines import PairPlan
 from .pairs import SIDES, Pairs
 from .settings import COUNT, HIGHEST, LONGEST, SHARE
-from .sources import Chained, Given, Numbers, find
+from .sources import Chained, Given, Numbers, find_sources
 from .tokens import load_encoded, make
 
 CHAIN_ROUNDS = 4  # so that joined training texts are about as many as the sentences were
@@ -38,7 +38,7 @@ class Parallel:
     train: Pairs
     valid: Pairs
     test: Pairs | None
-    fingerprint: str  # sha256 over the texts and both sides: the same wherever the files lie
+    fingerprint: str  # sha256 over the texts and both tokenizers: the same wherever the files lie
     notes: list[str]  # what a reader of results should know
 
 
@@ -62,7 +62,7 @@ def load(
     seed: int = 0,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
-    existing: tuple[SentenceTokenizer, SentenceTokenizer] | None = None,
+    existing: TokenizerPair | None = None,
 ) -> Parallel:
     """Read sentence pairs.
 
@@ -72,10 +72,9 @@ def load(
     in the same way. Beside a prefix `train` they are found by themselves (val, valid or dev; test…). A part that is
     not there is made of `share` of the source sentences. `pair` turned round turns the translation round.
 
-    `tokenizer` is one of `data.TOKENIZERS`, of `vocab` tokens, for each side, or with `joint` for both together.
-    Training leaves out pairs with more than `longest` tokens on a side. `existing` are the sides that a run already
-    has, used as they are. `chain` joins sentences to texts of up to so many words (`sources.Chained`), to see
-    what length does.
+    `tokenizer` is one of `data.TOKENIZERS`, of `vocab` tokens, for each language, or with `joint` for both together.
+    Training leaves out pairs with more than `longest` tokens on a side. `existing` are the tokenizers of a run, used as
+    they are. `chain` joins sentences to texts of up to so many words (`sources.Chained`), to see what length does.
     """
     if longest < 1:
         raise DataError(f"expected sentences of at least 1 token, found longest={longest}")
@@ -84,7 +83,7 @@ def load(
     if pair is None and existing is not None and existing[0].preparation.language != SIDES[0]:
         pair = f"{existing[0].preparation.language}-{existing[1].preparation.language}"
     made = Numbers(count=count, highest=highest, seed=seed)
-    found = find(data, pair, {"valid": valid, "test": test}, columns, made, data_dir, cache)
+    found = find_sources(data, pair, {"valid": valid, "test": test}, columns, made, data_dir, cache)
     carved = tuple(split for split in ("valid", "test") if split not in found.parts)
     if chain is not None:
         if carved:
@@ -119,7 +118,7 @@ def load(
     entry = Entry(folder, "pairs", sources, settings)
     plan = PairPlan(found.parts, carved, share, preparations, (tokenizer, vocab, joint), longest, existing)
     encoded = load_encoded(entry) or make(entry, plan)
-    source, target = existing or encoded.sides
+    source, target = existing or encoded.tokenizers
     return Parallel(
         name=found.name,
         source_language=(found.languages or SIDES)[0],

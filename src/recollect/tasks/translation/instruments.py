@@ -1,4 +1,4 @@
-"""Which word of the source each word of a translation came from: attention where a model has it, else influence."""
+"""The instrument alignment: weights over the source for each word of a translation, by attention or by gradient."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from typing import IO
 
 from ...data.files import DataError
 from ...data.moses import Preparation
-from ...data.tokenizers.sentences import SentenceTokenizer
+from ...data.tokenizers.sentences import TokenizerPair
 from .pairs import SIDES
 from .sources import Part
 
@@ -27,7 +27,7 @@ class PairPlan:
     preparations: tuple[Preparation, Preparation]
     tokenizer: tuple[str, int | None, bool]  # kind, vocabulary, joint
     longest: int  # tokens of a sentence that is trained on
-    existing: tuple[SentenceTokenizer, SentenceTokenizer] | None
+    existing: TokenizerPair | None
 
 
 @dataclass

@@ -190,14 +190,14 @@ def _short(line: str, number: int, path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class PairSources:
     name: str
     languages: tuple[str, str] | None
     parts: dict[str, Part]
     notes: tuple[str, ...] = ()
 
 
-def find(
+def find_sources(
     data: Given | None,
     pair: str | None,
     given: Mapping[str, Given | None],
@@ -205,7 +205,7 @@ def find(
     made: Numbers,
     data_dir: StrPath | None,
     cache: StrPath | None,
-) -> Found:
+) -> PairSources:
     """The source of each split, from what was given on the command line."""
     languages = None if pair is None else _languages(pair)
     items = _items(data)
@@ -214,7 +214,7 @@ def find(
         for language in languages:
             numbers.check(language)
         made = Numbers(languages, made.count, made.highest, made.seed)
-        found = Found(f"numbers-{'-'.join(languages)}", languages, {"train": made})
+        found = PairSources(f"numbers-{'-'.join(languages)}", languages, {"train": made})
     elif len(items) == 1 and str(items[0]) in sets_of(TextSet, TranslationSet):
         found = _known(str(items[0]), languages, data_dir, cache)
     else:
@@ -224,7 +224,7 @@ def find(
         for split, some in given.items()
         if some is not None
     }
-    return Found(found.name, found.languages, {**found.parts, **parts}, found.notes)
+    return PairSources(found.name, found.languages, {**found.parts, **parts}, found.notes)
 
 
 def _items(data: Given | None) -> list[StrPath]:
@@ -238,7 +238,9 @@ def _languages(pair: str) -> tuple[str, str]:
     return codes[0], codes[1]
 
 
-def _known(name: str, languages: tuple[str, str] | None, data_dir: StrPath | None, cache: StrPath | None) -> Found:
+def _known(
+    name: str, languages: tuple[str, str] | None, data_dir: StrPath | None, cache: StrPath | None
+) -> PairSources:
     found = find_set(name, TranslationSet)
     every = found.languages
     chosen = tuple(LANGUAGES.get(language, language) for language in languages or every[:2])
@@ -248,12 +250,12 @@ def _known(name: str, languages: tuple[str, str] | None, data_dir: StrPath | Non
             parts[split] = TwoFiles(paths[0], paths[1])
         else:
             parts[split] = Table(paths[0], (every.index(chosen[0]) + 1, every.index(chosen[1]) + 1))
-    return Found(f"{name}-{'-'.join(chosen)}", (chosen[0], chosen[1]), parts)
+    return PairSources(f"{name}-{'-'.join(chosen)}", (chosen[0], chosen[1]), parts)
 
 
 def _local(
     items: list[StrPath], languages: tuple[str, str] | None, columns: tuple[int, int], given: Sequence[str]
-) -> Found:
+) -> PairSources:
     """Pairs in files, and the files beside them for the splits that are not `given`."""
     paths = [Path(item).expanduser() for item in items]
     if len(paths) == 1 and languages and paths[0].is_dir() and _of_prefix(paths[0] / "train", languages):
@@ -274,7 +276,7 @@ def _local(
                 others = ", ".join(path.name for path in prefixes[1:])
                 unused = f"; not used: {others}" if others else ""
                 notes.append(f"{split}: {prefixes[0].name}, found beside train{unused}")
-    return Found(f"{name}-{'-'.join(languages)}" if languages else name, languages, parts, tuple(notes))
+    return PairSources(f"{name}-{'-'.join(languages)}" if languages else name, languages, parts, tuple(notes))
 
 
 def _ends(paths: Sequence[Path]) -> tuple[str, str] | None:

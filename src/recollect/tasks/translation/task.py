@@ -17,32 +17,22 @@ import torch
 from torch import Tensor, nn
 
 from ...core import state as states
+from ...core.artifacts import artifact_path
 from ...core.contract import Memory
-from ...core.inspection import Probe, Request
-from ...core.task import LoadedRun, Loss, RunConfig, artifact_path
+from ...core.task import LoadedRun, Loss, RunConfig
 from ...data.files import DataError, absolute_name
 from ...data.known import TextSet, TranslationSet, sets_of
-from ...data.tokenizers.sentences import SentenceTokenizer, load_pair, save_pair
+from ...data.tokenizers.sentences import SentenceTokenizer, TokenizerPair, load_pair, save_pair
 from ...decode.beam import Config as Search
 from ...decode.translate import hypotheses, pad
-from ...decode.verify import check_search
 from ...models import seq2seq
-from ..decoding import (
-    SAMPLES,
-    DecodingTask,
-    greedy_settings,
-    guess_baselines,
-    logits_of,
-    search_settings,
-    token_losses,
-)
+from ..decoding import SAMPLES, DecodingTask, greedy_settings, guess_baselines, logits_of, search_settings, token_losses
 from . import bleu, data, probe
 from .data import Parallel
 from .pairs import SPLITS, Pairs, batches_by_tokens, batches_from
 from .settings import Config, DataConfig
 
-POSITIONS = 40  # of the target, that losses are told apart by
-Sides = tuple[SentenceTokenizer, SentenceTokenizer]
+POSITIONS = 40  # of the target, with a mean loss each
 
 
 class Batch(NamedTuple):
@@ -54,7 +44,7 @@ class Batch(NamedTuple):
     number: int
 
 
-class TranslationTask(DecodingTask[Parallel, Sides]):
+class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
     """Pairs of sentences to translate."""
 
     name = "translation"
@@ -77,22 +67,22 @@ class TranslationTask(DecodingTask[Parallel, Sides]):
     # Data and models
 
     @classmethod
-    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Sides | None = None) -> Parallel:
+    def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: TokenizerPair | None = None) -> Parallel:
         settings = asdict(config)
         places = {name: list(settings.pop(name)) or None for name in ("data", "valid", "test")}
         settings["share"] = settings.pop("held_out")  # a model's `share` says which tables are one
         return data.load(places.pop("data"), **places, **settings, data_dir=data_dir, existing=artifacts)
 
     @classmethod
-    def artifacts_of(cls, data: Parallel) -> Sides:
+    def artifacts_of(cls, data: Parallel) -> TokenizerPair:
         return data.source, data.target
 
     @classmethod
-    def save_artifacts(cls, artifacts: Sides, folder: Path) -> None:
+    def save_artifacts(cls, artifacts: TokenizerPair, folder: Path) -> None:
         save_pair(folder / "tokenizer.json", *artifacts)
 
     @classmethod
-    def load_artifacts(cls, folder: Path) -> Sides:
+    def load_artifacts(cls, folder: Path) -> TokenizerPair:
         return load_pair(artifact_path(folder, "tokenizer.json"))
 
     @classmethod
@@ -110,14 +100,18 @@ class TranslationTask(DecodingTask[Parallel, Sides]):
         )
 
     @classmethod
-    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Sides) -> DataConfig:
+    def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: TokenizerPair) -> DataConfig:
         """All of the other pairs are the part that is measured."""
         return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data))
 
     @classmethod
-    def model_sizes(cls, artifacts: Sides) -> dict[str, int]:
+    def model_sizes(cls, artifacts: TokenizerPair) -> dict[str, int]:
         source, target = artifacts
         return {"source": source.size, "target": target.size}
+
+    @classmethod
+    def target_tokenizer(cls, artifacts: TokenizerPair) -> SentenceTokenizer:
+        return artifacts[1]
 
     @classmethod
     def resolve(cls, run: RunConfig, data: Parallel, params: int | None) -> RunConfig:
@@ -126,19 +120,12 @@ class TranslationTask(DecodingTask[Parallel, Sides]):
         return replace(run, data=replace(run.data, pair=pair_of(data), **full), model=model)
 
     @classmethod
-    def law_example(cls, model: Any, artifacts: Sides) -> tuple[nn.Module, Tensor, Memory | None]:
+    def law_example(cls, model: Any, artifacts: TokenizerPair) -> tuple[nn.Module, Tensor, Memory | None]:
         source, target = artifacts
         draw = torch.Generator().manual_seed(0)
         with torch.no_grad():
             memory = model.encode(torch.randint(source.size, (3, 7), generator=draw), torch.tensor([7, 3, 5]))
         return model, torch.randint(target.size, (3, 12), generator=draw), memory
-
-    @classmethod
-    def check_decoding(
-        cls, definition: Any, run: LoadedRun[Any, Any], x: Tensor, memory: Memory | None
-    ) -> dict[str, float]:
-        assert memory is not None
-        return check_search(definition, run.model, memory, run.artifacts[1], x.shape[1] - 1)
 
     @classmethod
     def state_bytes(cls, model: Any, run: RunConfig) -> int:
@@ -182,7 +169,7 @@ class TranslationTask(DecodingTask[Parallel, Sides]):
         return Loss(loss, tokens)
 
     def distance(self, logits: Tensor, real: Tensor) -> Tensor:
-        """Of the first half of the rows from the second: the mean of the KL divergences both ways, a real token."""
+        """Mean symmetric KL divergence between both halves of the rows, a token."""
         one, other = logits.log_softmax(dim=-1).chunk(2)
         apart = ((one.exp() - other.exp()) * (one - other)).sum(dim=-1) / 2
         return (apart * real[: len(apart)]).sum() * 2 / real.sum()
@@ -354,11 +341,9 @@ class TranslationTask(DecodingTask[Parallel, Sides]):
 
     # Inspection and races
 
-    @staticmethod
-    def probe(run: LoadedRun[Parallel, Sides], request: Request) -> Probe:
-        return probe.probe(run, request)
+    probe = staticmethod(probe.probe)
 
-    def sample(self, run: LoadedRun[Parallel, Sides]) -> list[dict[str, str]]:
+    def sample(self, run: LoadedRun[Parallel, TokenizerPair]) -> list[dict[str, str]]:
         """The first pairs of validation, each with the model's own translation."""
         source, target = run.artifacts
         pairs = self.pairs("valid")
@@ -371,7 +356,7 @@ class TranslationTask(DecodingTask[Parallel, Sides]):
             for i, found in zip(some, lists, strict=True)
         ]
 
-    def declared_cost(self, run: LoadedRun[Parallel, Sides], length: int) -> tuple[float, float]:
+    def declared_cost(self, run: LoadedRun[Parallel, TokenizerPair], length: int) -> tuple[float, float]:
         """Of a source and a translation of the same length."""
         own = run.model.cost(1, length, length)
         return own.flops + run.model.encoder_flops(1, length), own.state_bytes

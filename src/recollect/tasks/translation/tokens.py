@@ -12,11 +12,9 @@ from ...data.cache import Entry, EntryWriter, Loaded, hash_json
 from ...data.files import DataError, Text
 from ...data.tokenizers.base import Tokenizer, UnknownCharacter, visible
 from ...data.tokenizers.chars_and_bytes import Chars
-from ...data.tokenizers.sentences import SentenceTokenizer, pair_from_json, pair_to_json
+from ...data.tokenizers.sentences import SentenceTokenizer, TokenizerPair, pair_from_json, pair_to_json
 from .lines import Count, PairPlan, Scratch, SharedSources, describe_counts, read_pairs, report_too_few
 from .pairs import SIDES, SPLITS, Pairs
-
-Sides = tuple[SentenceTokenizer, SentenceTokenizer]
 
 JOINED_LINE = 1 << 13  # characters of a line up to which it may be encoded together with others
 _TOKENS, _BYTE, _OFFSET = np.dtype("<i4"), np.dtype("u1"), np.dtype("<i8")
@@ -26,7 +24,7 @@ _TOKENS, _BYTE, _OFFSET = np.dtype("<i4"), np.dtype("u1"), np.dtype("<i8")
 class Encoded:
     """Pairs by split, with the tokenizers of source and target."""
 
-    sides: Sides
+    tokenizers: TokenizerPair
     splits: dict[str, Pairs]
     fingerprint: str
     notes: list[str]
@@ -51,17 +49,17 @@ def make(entry: Entry, plan: PairPlan) -> Encoded:
         read_pairs(plan, lines, counts)
         if not counts["train"].pairs:
             raise report_too_few(plan, "train", counts)
-        sides = plan.existing or _train_sides(plan, lines["train"])
+        pair = plan.existing or _train_tokenizers(plan, lines["train"])
         shared = SharedSources()
         for split in reversed(SPLITS):
             if counts[split].pairs:
-                _encode(writer, split, lines[split], sides, plan, counts[split], shared)
+                _encode(writer, split, lines[split], pair, plan, counts[split], shared)
         for split in SPLITS:
             if not counts[split].pairs and (split != "test" or "test" in plan.parts):
                 raise report_too_few(plan, split, counts)
         for split in ("valid", "test"):
             counts[split].shared = shared.count(split)
-        writer.content = {"sides": pair_to_json(*sides), "notes": describe_counts(plan, counts)}
+        writer.content = {"sides": pair_to_json(*pair), "notes": describe_counts(plan, counts)}
     return _assemble(entry.load_written())
 
 
@@ -80,9 +78,9 @@ def _assemble(found: Loaded) -> Encoded:
     )
 
 
-def _fingerprint(sides: Any, hashes: dict[str, str], splits: list[str]) -> str:
+def _fingerprint(tokenizer_json: Any, hashes: dict[str, str], splits: list[str]) -> str:
     texts = {split: [hashes[f"{split}-{f.name}"] for f in fields(Pairs) if "_text" in f.name] for split in splits}
-    return hash_json({"texts": texts, "sides": sides})
+    return hash_json({"texts": texts, "sides": tokenizer_json})
 
 
 class _Lines:
@@ -95,8 +93,8 @@ class _Lines:
         return iter(self._text) if self._newlines else (chunk.replace("\n", "") for chunk in self._text)
 
 
-def _train_sides(plan: PairPlan, lines: Scratch) -> Sides:
-    """The tokenizers of both sides, trained on the training part."""
+def _train_tokenizers(plan: PairPlan, lines: Scratch) -> TokenizerPair:
+    """The tokenizers of source and target, trained on the training part."""
     kind, vocab, joint = plan.tokenizer
 
     def made(paths: Sequence[Path]) -> Tokenizer:
@@ -131,7 +129,13 @@ class _Rows:
 
 
 def _encode(
-    writer: EntryWriter, split: str, lines: Scratch, sides: Sides, plan: PairPlan, count: Count, shared: SharedSources
+    writer: EntryWriter,
+    split: str,
+    lines: Scratch,
+    pair: TokenizerPair,
+    plan: PairPlan,
+    count: Count,
+    shared: SharedSources,
 ) -> None:
     """Write the tokens and the texts of a split; a training pair that is too long is left out."""
     tokens = [_Rows(writer, f"{split}-{name}", _TOKENS) for name in SIDES]
@@ -139,7 +143,7 @@ def _encode(
     count.pairs = 0
     for batch in lines.batches():
         raw_source, raw_target, *prepared = (list(some) for some in zip(*batch, strict=True))
-        found = [encode_lines(side, some, split) for side, some in zip(sides, prepared, strict=True)]
+        found = [encode_lines(tokenizer, some, split) for tokenizer, some in zip(pair, prepared, strict=True)]
         both = np.stack([lengths for _, lengths in found])
         fits = both.max(axis=0) <= plan.longest
         count.long += int(np.count_nonzero(~fits))
@@ -148,12 +152,12 @@ def _encode(
         if split == "train":
             good &= fits
         count.pairs += int(np.count_nonzero(good))
-        for index, (side, (ids, lengths)) in enumerate(zip(sides, found, strict=True)):
+        for index, (tokenizer, (ids, lengths)) in enumerate(zip(pair, found, strict=True)):
             ids = ids[np.repeat(good, lengths)]
             tokens[index].append(ids, lengths[good])
             count.tokens[index] += len(ids)
-            if side.unknown is not None:
-                count.unknown[index] += int(np.count_nonzero(ids == side.unknown))
+            if tokenizer.unknown is not None:
+                count.unknown[index] += int(np.count_nonzero(ids == tokenizer.unknown))
         for index, raw in enumerate((raw_source, raw_target)):
             used = [line for line, stays in zip(raw, good.tolist(), strict=True) if stays]
             texts[index].append(np.frombuffer(b"".join(used), np.uint8), np.array([len(line) for line in used]))
@@ -163,9 +167,9 @@ def _encode(
         writer.remove_arrays(f"{split}-")
 
 
-def encode_lines(side: SentenceTokenizer, lines: list[bytes], split: str) -> tuple[np.ndarray, np.ndarray]:
+def encode_lines(sentences: SentenceTokenizer, lines: list[bytes], split: str) -> tuple[np.ndarray, np.ndarray]:
     """The tokens of many prepared lines end to end, and how many each has."""
-    tokenizer, texts = side.tokenizer, [line.decode() for line in lines]
+    tokenizer, texts = sentences.tokenizer, [line.decode() for line in lines]
     together = _encode_together(tokenizer, texts)
     if together is not None:
         return together

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from recollect.core.artifacts import read_artifact
 from recollect.core.inspection import Probe
-from recollect.core.task import Loss, Task, read_artifact
+from recollect.core.task import Loss, Task
 from recollect.layers import LAYERS
 from recollect.models import classifier
 from recollect.models.body import KINDS, StackedModels, kind_of

@@ -1,0 +1,31 @@
+"""Artifacts: files of a run folder with what a model needs of its data, such as a tokenizer or names of classes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .files import write_aside
+from .task import RunError
+
+
+def write_artifact(folder: Path, name: str, content: Any, indent: int | None = None) -> None:
+    """Write JSON to a file of a run folder."""
+    write_aside(folder / name, (json.dumps(content, indent=indent, ensure_ascii=False) + "\n").encode())
+
+
+def artifact_path(folder: Path, name: str) -> Path:
+    """A file that a run folder must hold."""
+    path = folder / name
+    if not path.exists():
+        raise RunError(f"{path}: expected this file in the run folder, found none")
+    return path
+
+
+def read_artifact(folder: Path, name: str) -> Any:
+    """The JSON of a file that a run folder must hold."""
+    try:
+        return json.loads(artifact_path(folder, name).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, RunError):
+            raise
+        raise RunError(f"{folder / name}: expected JSON, found something else ({error})") from error
