@@ -115,7 +115,16 @@ class Small:
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})  # "": the task's default
 
 
-def _memory(**dials):
+DIALS = {  # of the tests of memory
+    "copy": {"distance": 5, "load": 3},
+    "adding": {"length": 8},
+    "recall": {"length": 16, "load": 3, "vocab": 20},
+    "parity": {"length": 8},
+    "gap": {"distance": 12},
+}
+
+
+def _memory(dials):
     return Small(
         settings={"batch": 4, "eval_rows": 12, "width": 8, "layers": 1} | dials,
         models={"lstm": {}, "lstm, varied": {"vary": True}},
@@ -192,12 +201,7 @@ SMALL = {
         settings={"users": 30, "items": 20, "ratings": 400, "rank": 2, "batch": 64, "lr": 0.03, "features": "truth"},
         models={"dot": {}, "features": {}, "biases": {}},
     ),
-    "copy": _memory(distance=5, load=3),
-    "adding": _memory(length=8),
-    "recall": _memory(length=16, load=3, vocab=20),
-    "parity": _memory(length=8),
-    "gap": _memory(distance=12),
-}
+} | {name: _memory(dials) for name, dials in DIALS.items()}
 NAMES = [*tasks.names(), OUTSIDE.name]
 CASES = [(name, label) for name in NAMES for label in SMALL.get(name, Small()).models]
 
