@@ -268,6 +268,31 @@ def test_another_seed_gives_another_run(trained, files, tmp_path, name):
 
 
 @every_task
+def test_a_run_is_made_again_from_its_config(trained, tmp_path, name):
+    out, _ = trained(name)
+    config = runs.from_json(tasks.find(name), RunFolder(out).config(), out)
+    runs.train(tasks.find(name), config, str(tmp_path / "again"))
+    assert tiny.outcome(RunFolder(tmp_path / "again")) == tiny.outcome(RunFolder(out))
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if SMALL[name].data])
+def test_a_run_finds_its_data_from_another_folder(files, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(files)
+    runs.train(tasks.find(name), configure(Path(), name, steps=1), str(tmp_path / "run"))
+    monkeypatch.chdir(tmp_path)
+    assert "changed" not in runs.evaluate(tmp_path / "run", split="valid")
+
+
+@every_task
+def test_a_run_is_refused_as_one_of_another_task(trained, name):
+    other = tasks.find(next(found for found in NAMES if found != name))
+    message = f"expected the run of a {other.name} task, found one of '{name}'"
+    with pytest.raises(RunError, match=message) as caught:
+        runs.load(trained(name)[0], task=other)
+    assert one_line(caught)
+
+
+@every_task
 def test_a_run_killed_before_it_stored_its_artifacts_can_go_on(trained, tmp_path, name):
     out, _ = trained(name)
     shutil.copytree(out, tmp_path / "run")
