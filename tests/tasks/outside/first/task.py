@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from recollect.core.artifacts import read_artifact
 from recollect.core.inspection import Probe
-from recollect.core.task import Loss, Task
+from recollect.core.task import Loss, RunError, Task
 from recollect.layers import LAYERS
 from recollect.models import classifier
 from recollect.models.body import KINDS, StackedModels, kind_of
@@ -64,7 +64,10 @@ class FirstTask(StackedModels, Task[Symbols, DataConfig]):
 
     @classmethod
     def load_artifacts(cls, folder):
-        return DataConfig(**read_artifact(folder, "first.json"))
+        content = read_artifact(folder, "first.json")
+        if not isinstance(content, dict):
+            raise RunError(f"{folder / 'first.json'}: expected the settings of the data, found something else")
+        return DataConfig(**content)
 
     @classmethod
     def describe_data(cls, data):

@@ -1,7 +1,6 @@
-"""Forecasters: the laws, both ways to look ahead, closed forms; Markov chains against counted transitions."""
+"""Forecasters: the laws, both ways to look ahead, closed forms, intervals."""
 
 import math
-from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 from recollect.core import laws
 from recollect.core.contract import ContractError
 from recollect.models.body import KINDS
-from recollect.tasks.series import markov
 from recollect.tasks.series import model as forecaster
 from recollect.tasks.series.window_scale import window_scale
 
@@ -24,9 +22,6 @@ def build(model="gru", **settings):
 
 def past(batch=3, lookback=12, series=2):
     return torch.randn(batch, lookback, series, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-
-
-# ------------------------------------------------------------------------------------------------ the contract
 
 
 @pytest.mark.parametrize("channels", ["independent", "joint"])
@@ -81,9 +76,6 @@ def test_a_direct_forecaster_goes_on_from_what_it_said():
     first = found.forecast(past()).mean
     second = found.forecast(torch.cat([past(), first], dim=1)[:, -12:]).mean
     assert torch.allclose(found.forecast(past(), 10).mean, torch.cat([first, second], dim=1), atol=1e-12)
-
-
-# ------------------------------------------------------------------------------------------------ windows and series
 
 
 def test_independent_series_do_not_see_each_other_and_joint_ones_do():
@@ -173,9 +165,6 @@ def test_a_window_reads_only_the_steps_that_are_asked_for():
                 assert torch.equal(after[0].window, state[0].window)
 
 
-# ------------------------------------------------------------------------------------------------ closed forms
-
-
 def windows(series, lookback, horizon):
     at = range(lookback, len(series) - horizon + 1)
     x = np.stack([series[t - lookback : t] for t in at])
@@ -240,9 +229,6 @@ def test_a_constant_series_is_solved_although_its_matrix_is_singular():
 def test_only_a_linear_autoregression_is_solved():
     with pytest.raises(ContractError, match="only one layer of ar"):
         build("mlp").solve([])
-
-
-# ------------------------------------------------------------------------------------------------ intervals
 
 
 def test_gaussian_intervals_hold_their_share_of_gaussian_noise():
@@ -314,9 +300,6 @@ def test_without_errors_measured_there_is_no_interval():
     assert lower[:, 5:].isnan().all()  # nobody measured how wrong it is that far ahead
 
 
-# ------------------------------------------------------------------------------------------------ refused
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -353,92 +336,6 @@ def test_the_width_is_found_for_a_number_of_parameters(model, series):
     found = config.sized(20_000, "it")
     # widths go in steps of 4 where there are heads
     assert sum(p.numel() for p in found.build().parameters()) == pytest.approx(20_000, rel=0.15)
-
-
-# ------------------------------------------------------------------------------------------------ Markov chains
-
-
-def chain(values, **settings):
-    return markov.Config(**{"bins": 4, "lean": 0.0} | settings).build().fit(np.asarray(values, dtype=float))
-
-
-def test_chances_are_counted_transitions():
-    values = [0, 1, 0, 1, 1, 2, 3, 0, 0, 1] * 3
-    found = chain(values)
-    bins = found.bin(np.array(values, dtype=float))
-    for before in range(4):
-        following = [int(b) for a, b in pairwise(bins) if a == before]
-        expected = [following.count(after) / len(following) for after in range(len(found.centres))]
-        assert found.next_probabilities((before,)).tolist() == pytest.approx(expected)
-
-
-def test_a_chain_of_order_two_knows_what_one_of_order_one_cannot():
-    """Up, up, down, down: after one up nobody can tell."""
-    values = [0.0, 0.0, 1.0, 1.0] * 20
-    first, second = chain(values, bins=2, order=1), chain(values, bins=2, order=2)
-    past = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
-    assert second.forecast(past, 1)[:, 0].tolist() == pytest.approx([1, 1, 0, 0])
-    assert first.forecast(past, 1)[:, 0].tolist() == pytest.approx([0.5] * 4, abs=0.02)
-
-
-def test_a_forecast_is_a_power_of_the_matrix_of_transitions():
-    values = np.random.default_rng(0).normal(size=300).cumsum()
-    found = chain(values)
-    matrix = np.stack([found.next_probabilities((b,)) for b in range(4)])
-    for h in (1, 2, 7):
-        expected = np.linalg.matrix_power(matrix, h) @ found.centres
-        assert found.table(7)[h - 1] == pytest.approx(expected)
-
-
-def test_far_ahead_a_chain_knows_only_how_often_each_bin_comes():
-    values = np.random.default_rng(0).normal(size=500)
-    found = chain(values, lean=1.0)
-    far = found.table(200)[-1]
-    assert far == pytest.approx(np.full(4, far[0]), abs=1e-6)
-    assert far[0] == pytest.approx(values.mean(), abs=0.05)
-
-
-def test_a_context_never_seen_stands_on_the_shorter_one():
-    values = [0, 1, 2, 3] * 10
-    found = chain(values, order=2)
-    assert found.next_probabilities((3, 1)).tolist() == found.next_probabilities((1,)).tolist() == [0, 0, 1, 0]
-
-
-def test_a_context_seldom_seen_leans_on_the_shorter_one():
-    found = chain([0, 1, 0, 1, 0, 2, 0, 1], bins=3, lean=2.0)
-    counts, plain = found.counts[1][(0,)], found.next_probabilities(())
-    expected = [(counts[b] + 2.0 * plain[b]) / (sum(counts.values()) + 2.0) for b in range(len(found.centres))]
-    assert found.next_probabilities((0,)).tolist() == pytest.approx(expected)
-    assert found.next_probabilities((0,)).sum() == pytest.approx(1)
-
-
-def test_bins_hold_about_as_many_values_each_and_none_is_empty():
-    draw = np.random.default_rng(0)
-    for values in (draw.normal(size=1000), np.maximum(draw.normal(size=1000), 0), draw.integers(0, 3, size=100)):
-        found = chain(values, bins=8)
-        counts = np.bincount(found.bin(values.astype(float)), minlength=len(found.centres))
-        assert counts.min() > 0
-    assert np.bincount(chain(draw.normal(size=1000), bins=8).bin(draw.normal(size=1000))).max() < 250
-
-
-def test_a_constant_series_stays():
-    found = chain([5.0] * 20)
-    assert found.forecast(np.full((2, 3), 5.0), 4).tolist() == [[5.0] * 4] * 2
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"), [({"bins": 1}, "bins"), ({"order": 0}, "order"), ({"bins": 100, "order": 4}, "contexts")]
-)
-def test_chains_that_cannot_be_are_refused(settings, message):
-    with pytest.raises(ContractError, match=message):
-        markov.Config(**settings)
-
-
-def test_a_chain_needs_more_than_its_order():
-    with pytest.raises(ContractError, match="more than 2 values, found 2"):
-        chain([1, 2], order=2)
-    with pytest.raises(ContractError, match="a past of at least 2 values, found 1"):
-        chain([0, 1, 2, 3] * 3, order=2).forecast(np.zeros((1, 1)), 1)
 
 
 @pytest.mark.parametrize("intervals", ["residual", "gaussian", "quantile"])

@@ -252,11 +252,6 @@ def test_a_batch_depends_on_seed_and_number_alone(order, start):
     assert [batch.number for batch in straight] == list(range(start, start + 4))
 
 
-def test_another_seed_gives_other_random_batches():
-    task = tiny.task(tiny.prose(300), context=8, batch=3)
-    assert not torch.equal(next(task.batches("train", 1)).x, next(task.batches("train", 2)).x)
-
-
 @pytest.mark.parametrize("order", ORDERS)
 def test_targets_are_the_next_inputs(order):
     settings = {"context": 8, "batch": 3} | ORDERS[order]

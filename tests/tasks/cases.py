@@ -1,0 +1,217 @@
+"""Runs of a moment for the suite of every task: small settings, data to read, and the models that are trained.
+
+A task that makes its own data needs no entry in SMALL.
+"""
+
+import gzip
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tiny
+from recollect import tasks
+from recollect.train import run as runs
+
+OUTSIDE = Path(__file__).parent / "outside" / "first"  # a task outside the package, which the suite registers
+STEPS = {"steps": 8, "warmup": 2, "save_every": 3, "eval_every": 4, "log_every": 2}
+
+TRAIN = [
+    ("the cat sees the dog", "le chat voit le chien"),
+    ("the dog sees", "le chien voit"),
+    ("a cat", "un chat"),
+    ("The dog sleeps.", "Le chien dort."),
+    ("the cat eats a fish", "le chat mange un poisson"),
+    ("a dog eats", "un chien mange"),
+    ("a fish", "un poisson"),
+    ("the fish sleeps", "le poisson dort"),
+    ("the cat sees a fish", "le chat voit un poisson"),
+    ("a dog sees the cat", "un chien voit le chat"),
+    ("sleeps", "dort"),
+    ("now, now, now", "tout de suite, tout de suite, tout de suite"),
+]
+VALID = [
+    ("a dog sees a fish", "un chien voit un poisson"),
+    ("the cat", "le chat"),
+    ("a cat sees the dog", "un chat voit le chien"),
+    ("eats", "mange"),
+    ("the fish eats", "le poisson mange"),
+]
+
+
+def table(path, pairs):
+    """A table of sentences and their translations."""
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    return str(path)
+
+
+def hourly(rows=300, columns=("a", "b"), missing=()):
+    """A table of waves with a season of 12."""
+    lines = [",".join(["date", *columns])]
+    draw = np.random.default_rng(0)
+    for t in range(rows):
+        day, hour = divmod(t, 24)
+        cells = [
+            f"{10 * c + math.sin(2 * math.pi * t / 12 + c) + draw.normal(0, 0.05):.4f}" for c in range(len(columns))
+        ]
+        cells = ["" if (t, c) in missing else cell for c, cell in enumerate(cells)]
+        lines.append(",".join([f"2024-{1 + day // 28:02}-{1 + day % 28:02} {hour:02}:00:00", *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def sentences(count=160, seed=0):
+    """Texts of `good` or `bad` words among others, and their labels."""
+    draw = np.random.default_rng(seed)
+    for number in range(count):
+        words = list(draw.choice(["the", "film", "was", "so", "long", "and"], size=draw.integers(1, 9)))
+        words.insert(int(draw.integers(0, len(words) + 1)), ("bad", "good")[number % 2])
+        yield f"{' '.join(words)} {number}", ("neg", "pos")[number % 2]
+
+
+def idx(array, kind=8):
+    """An IDX file of bytes."""
+    array = np.asarray(array, np.uint8)
+    return bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def write_images(folder):
+    """Images of 4 × 3 pixels, of which label 1 is bright at the beginning and label 0 at the end."""
+    folder.mkdir()
+    draw = np.random.default_rng(0)
+    for name, count in (("train", 48), ("t10k", 10)):
+        answers = np.arange(count) % 2
+        images = draw.integers(0, 80, size=(count, 4, 3))
+        images[answers == 1, :2] += 120
+        images[answers == 0, 2:] += 120
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(idx(images))
+        (folder / f"{name}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(answers)))
+    return folder
+
+
+def write_data(folder):
+    """The files that the runs of SMALL read."""
+    (folder / "text.txt").write_text(tiny.prose(400), encoding="utf-8")
+    (folder / "hours.csv").write_text(hourly(), encoding="utf-8")
+    table(folder / "films.tsv", sentences())
+    table(folder / "pairs.tsv", TRAIN * 2)
+    table(folder / "pairs-valid.tsv", VALID)
+    write_images(folder / "images")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small:
+    """The small runs of a task: settings of all, files of `write_data`, and the settings of each model beside those.
+
+    A key of `models` is a model's name, with a note after a comma where it stands there twice.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    data: str | None = None
+    valid: str | None = None
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})  # "": the task's default
+
+
+DIALS = {  # of the tests of memory
+    "copy": {"distance": 5, "load": 3},
+    "adding": {"length": 8},
+    "recall": {"length": 16, "load": 3, "vocab": 20},
+    "parity": {"length": 8},
+    "gap": {"distance": 12},
+}
+
+
+def _memory(dials):
+    return Small(
+        settings={"batch": 4, "eval_rows": 12, "width": 8, "layers": 1} | dials,
+        models={"lstm": {}, "lstm, varied": {"vary": True}},
+    )
+
+
+SMALL = {
+    "text": Small(
+        settings={"context": 12, "batch": 4},
+        data="text.txt",
+        models={"lstm": {"width": 8, "layers": 2}, "ngram": {}},
+    ),
+    "translation": Small(
+        settings={"batch": 40, "width": 8, "heads": 2, "tokenizer": "words", "pair": "en-fr"},
+        data="pairs.tsv",
+        valid="pairs-valid.tsv",
+        models={
+            "fixed": {"cell": "lstm", "layers": 2, "reverse": True},
+            "context": {"sampling": 0.3},
+            "attend": {"choose": "bleu", "eval_sentences": 3, "keep": 2},
+            "conv": {"layers": 2},
+            "transformer": {"positions": "learned", "ema": 0.9, "tokenizer": "bpe", "joint": True, "share": "all"},
+        },
+    ),
+    "series": Small(
+        settings={"lookback": 12, "horizon": 4, "batch": 8, "width": 8},
+        data="hours.csv",
+        models={
+            "gru": {"segment": 4, "head_dropout": 0.3},
+            "lstm": {"ahead": "recursive", "intervals": "gaussian"},
+            "transformer": {
+                "heads": 2,
+                "segment": 4,
+                "stride": 2,
+                "attention": "full",
+                "dropout": 0.2,
+                "normalise": "window",
+            },
+            "mlp": {"intervals": "quantile"},
+            "ar": {},
+            "ar, trained": {"fit": "steps"},
+        },
+    ),
+    "captions": Small(
+        settings={
+            "count": 24,
+            "pixels": 32,
+            "channels": 8,
+            "width": 8,
+            "heads": 2,
+            "batch": 4,
+            "eval_images": 4,
+            "beam": 2,
+            "extra": 14,
+            "self_attention": "true",
+            "flip": "true",
+            "crop": 0.1,
+            "smoothing": 0.1,
+        },
+        models={"attend": {}, "fixed": {}, "transformer": {}},
+    ),
+    "labels": Small(
+        settings={"batch": 8},
+        data="films.tsv",
+        models={
+            "gru": {"width": 8, "layers": 2, "dropout": 0.3, "pool": "attention"},
+            "transformer": {"width": 8, "layers": 2, "heads": 2, "smoothing": 0.1},
+            "lstm, images": {"data": "images", "width": 8, "layers": 2, "permute": 0, "choose": "nats"},
+            "tcn, images": {"data": "images", "width": 8, "layers": 2, "step": "row", "pool": "mean"},
+            "bag": {},
+        },
+    ),
+    "ratings": Small(
+        settings={"users": 30, "items": 20, "ratings": 400, "rank": 2, "batch": 64, "lr": 0.03, "features": "truth"},
+        models={"dot": {}, "features": {}, "biases": {}},
+    ),
+} | {name: _memory(dials) for name, dials in DIALS.items()}
+NAMES = [*tasks.names(), OUTSIDE.name]
+CASES = [(name, label) for name in NAMES for label in SMALL.get(name, Small()).models]
+
+
+def configure(folder, name, label=None, **settings):
+    """The settings of a small run on the files in `folder`; without a label that of the first model."""
+    kind, small = tasks.find(name), SMALL.get(name, Small())
+    label = next(iter(small.models)) if label is None else label
+    own = dict(small.models[label])
+    files = {"data": own.pop("data", small.data), "valid": small.valid}
+    given = {place: [str(folder / file)] for place, file in files.items() if file}
+    texts = {key: str(value) for key, value in (STEPS | dict(small.settings) | own | settings).items()}
+    return runs.configure(kind, texts, model=label.partition(",")[0] or kind.default, **given)

@@ -1,0 +1,105 @@
+"""Forecasts that go on where a file ends, and gaps that are filled."""
+
+import math
+
+import numpy as np
+import pytest
+
+from recollect.data.files import DataError
+from recollect.report.series import plot
+from recollect.tasks.series.table import read_table
+from recollect.tasks.series.task import SeriesTask
+from recollect.tasks.series.use import fill, forecast, history, open_file
+from recollect.train import run as runs
+from tasks.cases import hourly
+from tasks.series.cases import configure, write
+
+
+def test_a_series_that_never_changes_is_forecast_all_the_same(tmp_path):
+    path = write(tmp_path, "a\n" + "7\n" * 60)
+    found = runs.train(SeriesTask, configure(path, "ar"), str(tmp_path / "run"))
+    assert found["mse"] == pytest.approx(0, abs=1e-9)
+    assert found["mase"] is None
+    assert "mase –" in SeriesTask.headline(found)
+    SeriesTask.table(runs.evaluate(str(tmp_path / "run"), split="test"))
+    assert [row.mean for row in forecast(runs.load(tmp_path / "run"), path)] == pytest.approx([7.0] * 4)
+
+
+@pytest.mark.parametrize("model", SeriesTask.models)
+def test_every_model_becomes_a_run_that_can_be_measured_verified_and_asked(table, tmp_path, model):
+    out = str(tmp_path / "run")
+    found = runs.train(SeriesTask, configure(table, model, steps=2), out)
+    assert math.isfinite(found["mse"])
+    assert "coverage" in found
+    assert max(runs.verify(out).values()) < 1e-10
+    rows = list(forecast(runs.load(out), table))
+    assert [row.series for row in rows] == ["a"] * 4 + ["b"] * 4
+    assert all(row.lower < row.mean < row.upper for row in rows)
+    assert rows[0].time == "2024-01-13 12:00:00"
+
+
+def test_a_forecast_goes_on_where_the_file_ends(solved, tmp_path):
+    longer = read_table(write(tmp_path, hourly(rows=310), "longer.csv"))
+    rows = list(forecast(solved, write(tmp_path, hourly(rows=300)), 10))
+    assert [row.time for row in rows[:10]] == longer.times.texts[300:310]
+    for c, name in enumerate("ab"):
+        means = [row.mean for row in rows if row.series == name]
+        assert np.allclose(means, longer.values[300:310, c], atol=0.3)
+    assert {row.how for row in rows} == {"extrapolated"}
+    known = [row for row in rows if row.lower is not None]
+    assert len(known) == 2 * 4  # errors were measured up to the horizon of the run
+    assert all(row.lower < row.mean < row.upper for row in known)
+
+
+def test_a_file_shorter_than_the_look_back_is_refused(solved, tmp_path):
+    with pytest.raises(DataError, match="at least 24 rows, the look-back of the run, found 20"):
+        list(forecast(solved, write(tmp_path, hourly(rows=20))))
+    with pytest.raises(DataError, match="horizon of at least 1"):
+        list(forecast(solved, write(tmp_path, hourly()), -1))
+
+
+def test_gaps_are_filled_and_told_apart_from_what_lies_ahead(solved, tmp_path):
+    whole = read_table(write(tmp_path, hourly()))
+    missing = {(100, 0), (101, 0), (102, 0), (200, 1), (5, 0), (298, 1), (299, 1)}
+    rows = list(fill(solved, write(tmp_path, hourly(missing=missing), "gaps.csv")))
+    assert len(rows) == len(missing)
+    assert [row.time for row in rows] == [whole.times.texts[t] for t, _ in sorted(missing)]
+    truth = {(whole.times.texts[t], "ab"[c]): whole.values[t, c] for t, c in missing}
+    for row in rows:
+        assert row.mean == pytest.approx(truth[row.time, row.series], abs=0.5)
+        ahead = row.time in whole.times.texts[298:]
+        assert row.how == ("extrapolated" if ahead else "interpolated")
+        early = row.time == whole.times.texts[5]  # less than a look-back lies before it: a line
+        assert (row.lower is None) == early
+        assert early or row.lower < row.mean < row.upper
+    first, middle, last = (row.upper - row.lower for row in rows if row.series == "a" and row.lower is not None)
+    spread = solved.model.spread[:, 0].numpy() * solved.artifacts.deviation[0] * 2
+    assert first < spread[0]
+    assert last < spread[2]
+    assert middle > 0
+
+
+def test_what_a_bridge_ends_at_is_what_was_measured(solved, tmp_path):
+    """Were the value after the gap another one, so would be what is filled in, and most at its end."""
+    text = hourly(missing={(100, 0), (101, 0)})
+    lines = text.split("\n")
+    cells = lines[103].split(",")
+    raised = "\n".join([*lines[:103], ",".join([cells[0], str(float(cells[1]) + 3), cells[2]]), *lines[104:]])
+    before, after = (list(fill(solved, write(tmp_path, t, "gap.csv"))) for t in (text, raised))
+    assert [b.mean - a.mean for a, b in zip(before, after, strict=True)] == pytest.approx([1, 2], abs=1e-5)
+
+
+def test_before_its_first_value_nothing_is_said_of_a_column(solved, tmp_path):
+    assert list(fill(solved, write(tmp_path, hourly(missing={(0, 0), (1, 0)}), "late.csv"))) == []
+    with pytest.raises(DataError, match="before row 22, found 20"):
+        list(fill(solved, write(tmp_path, hourly(rows=21, missing={(20, 0)}), "short.csv")))
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_forecast_is_drawn(solved, table, tmp_path, suffix):
+    path = tmp_path / f"figure.{suffix}"
+    found = open_file(solved, table)
+    assert plot(history(found, 48), forecast(solved, found), path) == []
+    assert path.stat().st_size > 1000
+    if suffix == "svg":
+        assert "measured" in path.read_text()
