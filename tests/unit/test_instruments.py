@@ -603,7 +603,7 @@ def test_a_shipped_run_can_be_looked_into_where_its_data_cannot_be_had(what, mon
     def nowhere(*_, **__):
         raise Unreachable("expected to download it, found nothing")
 
-    monkeypatch.setattr(corpus.known, "find", nowhere)
+    monkeypatch.setattr(corpus.TextSet, "find", nowhere)
     first, second = (instruments.inspect("demo-text", what, steps=12, rows=2) for _ in range(2))
     assert any("a text of the model's own is read" in note for note in first.notes)
     assert "its own writing" in json.dumps(first.to_json())
