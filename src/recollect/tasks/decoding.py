@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..core.contract import ContractError, Memory
-from ..core.heat import Metric
 from ..core.inspection import Probe, Request, spread_evenly
 from ..core.task import A, D, LoadedRun, LoadRun, Task, building, describe_model
 from ..data.tokenizers.sentences import SentenceTokenizer
@@ -20,8 +19,6 @@ from ..decode.verify import check_search
 from ..models import seq2seq
 
 SAMPLES = 4  # texts that the page of a race shows
-NATS = Metric(name="nats_per_token", place=("metric", "value"), label="nats per token")
-BLEU = Metric(name="bleu", place=("metric", "value"), label="BLEU", better="higher")
 
 
 class DecodingTask(Task[D, A]):

@@ -37,6 +37,12 @@ def train(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenize
     return KINDS[kind].train(texts, vocab)
 
 
+def train_open(kind: str, texts: Iterable[str], vocab: int | None = None) -> Tokenizer:
+    """Train a tokenizer that encodes any text: characters that it lacks are <unk> or bytes."""
+    made = train(kind, texts, vocab)
+    return made.with_unknown() if isinstance(made, Chars) and made.closed else made
+
+
 def from_json(data: Any) -> Tokenizer:
     """The tokenizer that `to_json` described."""
     if not isinstance(data, Mapping):

@@ -51,8 +51,13 @@ class Chars(OfBytes):
         if vocab <= extra:
             raise DataError(f"expected a vocabulary of more than {extra} for chars, found {vocab}; ask for more")
         # stable: among characters of one frequency the lower code point stays
-        kept = present[np.argsort(-counts[present], kind="stable")[: vocab - extra]]
-        return cls(map(chr, kept), unknown=not fallback, fallback=fallback)
+        frequent = present[np.argsort(-counts[present], kind="stable")[: vocab - extra]]
+        return cls(map(chr, frequent), unknown=not fallback, fallback=fallback)
+
+    @property
+    def closed(self) -> bool:
+        """Whether characters outside the vocabulary are refused."""
+        return self.unknown is None and self.fallback is None
 
     def with_unknown(self) -> "Chars":
         return Chars(self.characters, unknown=True)

@@ -2,7 +2,7 @@
 
 from ...core.heat import Heat, Metric
 from ...models.seq2seq import MODELS
-from ..decoding import BLEU, NATS
+from ..metrics import BLEU, NATS
 
 HEATS = (
     Heat(

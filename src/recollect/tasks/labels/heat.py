@@ -2,9 +2,9 @@
 
 from ...core.heat import Heat
 from ...core.metric import Metric
+from ..metrics import RIGHT
 from .task import LabelsTask
 
-RIGHT = Metric(name="accuracy", place=("accuracy",), label="share right", better="higher", unit="share")
 HEATS = (
     Heat(
         name="labels",

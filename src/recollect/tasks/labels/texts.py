@@ -10,7 +10,6 @@ import numpy as np
 from ...data import tokenizers
 from ...data.files import DataError, some_of
 from ...data.tokenizers.base import smallest
-from ...data.tokenizers.chars_and_bytes import Chars
 from .labelled import Artifacts, Labelled, Part, assemble
 from .tables import Table
 
@@ -84,9 +83,7 @@ def read_texts(
         return not (by_hash and has_low_hash(text, share))
 
     if artifacts is None:
-        made = tokenizers.train(kind, _Texts(paths["train"], table, trains), vocab)
-        if isinstance(made, Chars) and made.unknown is None and made.fallback is None:
-            made = made.with_unknown()  # what is to be classified may have any character
+        made = tokenizers.train_open(kind, _Texts(paths["train"], table, trains), vocab)
         classes, doubts = _classes(paths["train"], table, trains)
         artifacts = Artifacts(classes=classes, tokenizer=made, longest=longest)
         notes += doubts

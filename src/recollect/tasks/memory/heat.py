@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from ...core.heat import Heat, Metric, Rung
 from ...models.body import KINDS
+from ..metrics import RIGHT
 
-RIGHT = Metric(name="accuracy", place=("accuracy",), label="share right", better="higher", unit="share")
 SQUARED_ERROR = Metric(name="mse", place=("mse",), label="squared error")
 NETWORKS = tuple(name for name in KINDS if name != "ar")
 

@@ -4,7 +4,7 @@ from ...core.heat import Heat
 from ...core.metric import Metric
 from .task import RatingsTask
 
-RMSE = Metric(name="rmse", place=("metric", "value"), label="root mean squared error")
+RMSE = Metric(name="rmse", label="root mean squared error")
 HEATS = (
     Heat(
         name="ratings",

@@ -3,7 +3,7 @@
 from ...core.heat import Heat, Metric
 from .task import SeriesTask
 
-SQUARED_ERROR = Metric(name="mse", place=("metric", "value"), label="squared error, scaled")
+SQUARED_ERROR = Metric(name="mse", label="squared error, scaled")
 HEATS = (
     Heat(
         name="series",

@@ -223,7 +223,7 @@ def _plan(
         return _Plan(existing, cut, ())
     made = tokenizers.train(kind, texts["train"], vocab)
     notes: list[str] = []
-    if isinstance(made, Chars) and made.unknown is None and made.fallback is None:
+    if isinstance(made, Chars) and made.closed:
         for split, text in texts.items():
             lacking = made.lacking(text) if split != "train" else {}
             if lacking:

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from ...core.heat import Heat, Rung
-from ...core.metric import Metric
+from ..metrics import NATS
 from .task import TextTask
 
-NATS = Metric(name="nats_per_token", place=("metric", "value"), label="nats per token")
 TEXT = Heat(
     name="text",
     task="text",
@@ -30,50 +29,34 @@ RECURRENCE = (
     Rung(name="GRU", model="gru", change="Gates decide what of the state stays."),
     Rung(name="LSTM", model="lstm", change="A second state that is added to, not overwritten."),
 )
-ATTENTION = (
-    Rung(
-        name="x·x",
-        model="transformer",
-        change="No parameters: each token looks at those before it that are like it.",
-        settings={"block": "plain", "heads": "1", "positions": "none", "project": "false", "score": "dot"},
-    ),
-    Rung(
-        name="Q, K, V",
-        model="transformer",
-        change="Three learned views of each token: what it asks, what it answers to, what it gives.",
-        settings={"project": "true"},
-    ),
-    Rung(
-        name="scaled",
-        model="transformer",
-        change="Scores are divided by the root of the width, so that the softmax stays soft.",
-        settings={"score": "scaled"},
-    ),
-    Rung(
-        name="heads",
-        model="transformer",
-        change="Four narrow looks at once in place of one wide one.",
-        settings={"heads": "4"},
-    ),
-    Rung(
-        name="positions",
-        model="transformer",
-        change="Tokens know how far apart they stand.",
-        settings={"positions": "rotary"},
-    ),
-    Rung(
-        name="feed-forward, residual",
-        model="transformer",
-        change="The Transformer's block: a shortcut around each layer, and a network for each token alone.",
-        settings={"block": "residual"},
-    ),
-    Rung(
-        name="mask left out",
-        model="transformer",
-        change="Training sees the future: with time the loss falls to almost nothing, and writing, where there is "
-        "none, fails.",
-        settings={"masked": "false"},
-    ),
+ATTENTION = tuple(
+    Rung(name=name, model="transformer", change=change, settings=settings)
+    for name, change, settings in (
+        (
+            "x·x",
+            "No parameters: each token looks at those before it that are like it.",
+            {"block": "plain", "heads": "1", "positions": "none", "project": "false", "score": "dot"},
+        ),
+        (
+            "Q, K, V",
+            "Three learned views of each token: what it asks, what it answers to, what it gives.",
+            {"project": "true"},
+        ),
+        ("scaled", "Scores are divided by the root of the width, so that the softmax stays soft.", {"score": "scaled"}),
+        ("heads", "Four narrow looks at once in place of one wide one.", {"heads": "4"}),
+        ("positions", "Tokens know how far apart they stand.", {"positions": "rotary"}),
+        (
+            "feed-forward, residual",
+            "The Transformer's block: a shortcut around each layer, and a network for each token alone.",
+            {"block": "residual"},
+        ),
+        (
+            "mask left out",
+            "Training sees the future: with time the loss falls to almost nothing, and writing, where there is none, "
+            "fails.",
+            {"masked": "false"},
+        ),
+    )
 )
 LADDERS = (
     replace(
@@ -89,8 +72,8 @@ LADDERS = (
         title="The ladder of attention: what each part of it buys",
         question="The same text for each rung, at one width; each adds one part. Parameters differ, since a part "
         "brings its own.",
-        metric=Metric(
-            name="nats_per_token",
+        metric=replace(
+            NATS,
             place=("step_by_step",),
             label="nats per token, one at a time",
             rule="windows of validation, each token before the next is shown",

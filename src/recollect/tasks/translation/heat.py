@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ...core.heat import Heat, Metric, Rung
 from ...models.seq2seq import MODELS
-from ..decoding import BLEU, NATS
+from ..metrics import BLEU, NATS
 
 TRANSLATION = Heat(
     name="translation",

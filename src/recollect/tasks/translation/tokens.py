@@ -11,7 +11,6 @@ from ...data import tokenizers
 from ...data.cache import Entry, EntryWriter, Loaded, hash_json
 from ...data.files import DataError, Text
 from ...data.tokenizers.base import Tokenizer, UnknownCharacter, visible
-from ...data.tokenizers.chars_and_bytes import Chars
 from ...data.tokenizers.sentences import SentenceTokenizer, TokenizerPair, pair_from_json, pair_to_json
 from .lines import Count, PairPlan, Scratch, SharedSources, describe_counts, read_pairs, report_too_few
 from .pairs import SIDES, SPLITS, Pairs
@@ -99,11 +98,7 @@ def _train_tokenizers(plan: PairPlan, lines: Scratch) -> TokenizerPair:
 
     def made(paths: Sequence[Path]) -> Tokenizer:
         # a newline parts words, but among characters it would be one of them, and no sentence has it
-        found = tokenizers.train(kind, _Lines(paths, newlines=not kind.startswith("chars")), vocab)
-        # sentences to translate may have any character
-        if isinstance(found, Chars) and found.unknown is None and found.fallback is None:
-            return found.with_unknown()
-        return found
+        return tokenizers.train_open(kind, _Lines(paths, newlines=not kind.startswith("chars")), vocab)
 
     first, second = plan.preparations
     if joint:
