@@ -4,25 +4,19 @@ from dataclasses import replace
 
 import pytest
 import torch
-from benchmarks import floors, measure, training, translating, ttt, writing
+
+from benchmarks import training, translating, ttt, writing
 
 SMALL = training.Shape(layers=2, width=16, heads=2, vocab=40, steps=300, batch=2)
 
 
+pytestmark = pytest.mark.usefixtures("no_clock")
+
+
 @pytest.fixture(autouse=True)
-def no_clock(monkeypatch):
-    """Each side runs, but for no length of time."""
-
-    def once(run, device, seconds):
-        run()
-        return 1, 0.0
-
-    monkeypatch.setattr(measure, "_warm_up", once)
-    monkeypatch.setattr(measure, "REST", 0)
-    monkeypatch.setattr(floors, "_fastest", lambda run, device: 1e-3)
+def _twelve_tokens(monkeypatch):
     monkeypatch.setattr(writing, "TOKENS", 12)
     monkeypatch.setattr(writing, "GREEDY", replace(writing.GREEDY, length=12))
-    torch.manual_seed(0)
 
 
 def test_the_plain_model_has_our_logits_and_loss():

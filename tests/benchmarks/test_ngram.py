@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import floors, measure, ngram
+
+from benchmarks import ngram
 
 NAMES = ["<unk>", "\n", "a", "b", "c\\d", "é"]
 
@@ -47,16 +48,7 @@ class PlainKenlm:
         return sum(score for score, *_ in self.full_scores(text, bos, eos))
 
 
-@pytest.fixture(autouse=True)
-def no_clock(monkeypatch):
-    """Each side runs once a round, and the machine is not measured."""
-
-    def once(run, device, seconds):
-        run()
-        return 1, 0.0
-
-    monkeypatch.setattr(measure, "_warm_up", once)
-    monkeypatch.setattr(floors, "_fastest", lambda run, device: 1e-3)
+pytestmark = pytest.mark.usefixtures("no_clock")
 
 
 def stand_in(monkeypatch, off=0.0):

@@ -2,24 +2,12 @@
 
 import pytest
 import torch
-from benchmarks import align, decoding, floors, layers, measure, onnx_peer, scaling, steps
 
 import recollect
+from benchmarks import align, decoding, layers, onnx_peer, scaling, steps
 from recollect.core import state as states
 
-
-@pytest.fixture(autouse=True)
-def no_clock(monkeypatch):
-    """Each side runs, but for no length of time."""
-
-    def once(run, device, seconds):
-        run()
-        return 1, 0.0
-
-    monkeypatch.setattr(measure, "_warm_up", once)
-    monkeypatch.setattr(measure, "REST", 0)
-    monkeypatch.setattr(floors, "_fastest", lambda run, device: 1e-3)
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("no_clock")
 
 
 def sound(rows):
