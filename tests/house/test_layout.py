@@ -18,7 +18,7 @@ LARGER = {
 
 def larger(source: Path) -> set[str]:
     """Files of more than `LINES` lines and folders of more than `FILES` files."""
-    code = [path for path in source.rglob("*.py")]
+    code = list(source.rglob("*.py"))
     long = {path for path in code if len(path.read_text(encoding="utf-8").splitlines()) > LINES}
     full = {path.parent for path in code if len(list(path.parent.glob("*.py"))) > FILES}
     return {path.relative_to(source).as_posix() for path in long | full}
