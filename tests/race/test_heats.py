@@ -8,7 +8,7 @@ import pytest
 from race.small import OTHERS, raced, texts
 from recollect import tasks
 from recollect.core.heat import Heat
-from recollect.race.heats import heats, ladders
+from recollect.race.heats import default_heats, heats, ladders
 from recollect.race.notes import write_notes
 from recollect.race.summary import load, summarize
 from recollect.race.terms import Terms, batch_of, task_of
@@ -75,3 +75,7 @@ def test_a_race_of_any_task_leaves_rows_with_its_metric(tmp_path, task):
         assert row["metric"]["value"] == heat.metric.of(row)
         assert row["seconds"] is not None
         json.dumps(row, allow_nan=False)
+
+
+def test_a_race_of_no_task_named_is_where_memory_decides():
+    assert [heat.name for heat in default_heats()] == ["recall", "translation"]
