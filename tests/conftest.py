@@ -42,6 +42,24 @@ def book(tmp_path, own_cache):
     return path
 
 
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """`recollect …` in this process: exit code, output, errors."""
+    from recollect import cli
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["recollect", *map(str, words)])
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as done:
+            code = done.code or 0
+        return code, *capsys.readouterr()
+
+    return run
+
+
 def pytest_addoption(parser):
     parser.addoption("--deep", action="store_true", help="run the tests marked deep, and no others")
 

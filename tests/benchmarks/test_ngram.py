@@ -1,13 +1,13 @@
 """The n-gram row of the bench at a small size, beside a plain reader of ARPA text in the place of kenlm."""
 
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from benchmarks import ngram
+from models.ngram.reference import PlainReader
 
 NAMES = ["<unk>", "\n", "a", "b", "c\\d", "é"]
 
@@ -17,32 +17,21 @@ def small():
     return ngram.Words("small", NAMES, rng.integers(6, size=400), rng.integers(6, size=90))
 
 
-class PlainKenlm:
-    """The longest listed n-gram, else the context's weight and a shorter context; log10 as in the file, + `off`."""
+class PlainKenlm(PlainReader):
+    """kenlm's calls of a plain reader: log10 as in the file, + `off`."""
 
     off = 0.0
 
     def __init__(self, path, config):
-        self.table = {}
-        for line in Path(path).read_text(encoding="utf-8").split("\n"):
-            p, _, rest = line.partition("\t")
-            if rest:
-                gram, _, weight = rest.partition("\t")
-                self.table[tuple(gram.split(" "))] = float(p), float(weight or 0)
-        self.order = max(map(len, self.table))
-
-    def log10(self, gram):
-        if gram in self.table:
-            return self.table[gram][0]
-        return self.table.get(gram[:-1], (0, 0))[1] + self.log10(gram[1:])
+        super().__init__(path)
 
     def full_scores(self, text, bos, eos):
         assert not bos
         assert not eos
         words = text.split(" ")
-        for i in range(len(words)):
-            gram = tuple(words[max(0, i - self.order + 1) : i + 1])
-            yield self.log10(gram) + self.off, len(gram), False
+        for i, word in enumerate(words):
+            context = tuple(words[max(0, i - self.order + 1) : i])
+            yield self.log10(word, context) + self.off, len(context) + 1, False
 
     def score(self, text, bos, eos):
         return sum(score for score, *_ in self.full_scores(text, bos, eos))

@@ -1,10 +1,9 @@
 """`recollect race` and `recollect report`."""
 
 import pytest
-from typer.testing import CliRunner
 
 from race.small import SMALL
-from recollect.cli import app
+from tiny import invoke
 
 
 def test_the_command_prints_the_table_the_winner_and_where_all_is(tmp_path):
@@ -12,7 +11,7 @@ def test_the_command_prints_the_table_the_winner_and_where_all_is(tmp_path):
     flags = [f"--set={name}={value}" for name, value in SMALL.items()]
     words = ["race", "recall", "--models", "rnn,mlp", "--budget", "4", "--params", "1500", "--search", "0"]
     words += ["--jobs", "1", "--device", "cpu"]
-    done = CliRunner().invoke(app, [*words, "--out", str(out), *flags])
+    done = invoke(*words, "--out", str(out), *flags)
     assert done.exit_code == 0, done.output
     assert "share recalled" in done.output
     assert "One seed shows no spread" in done.output
@@ -20,7 +19,7 @@ def test_the_command_prints_the_table_the_winner_and_where_all_is(tmp_path):
     page = out / "report.html"
     assert page.is_file()
     page.unlink()
-    assert CliRunner().invoke(app, ["report", str(out)]).exit_code == 0
+    assert invoke("report", str(out)).exit_code == 0
     assert page.is_file()
 
 
@@ -28,7 +27,7 @@ def test_the_command_prints_the_table_the_winner_and_where_all_is(tmp_path):
 def test_a_race_that_nobody_finished_has_failed(tmp_path, flag):
     words = ["race", "recall", "--models", "transformer", "--budget", "2", "--params", "40", "--search", "0"]
     words += ["--jobs", "1", "--device", "cpu", "--out", str(tmp_path / "race"), *flag]
-    done = CliRunner().invoke(app, words)
+    done = invoke(*words)
     assert "expected an entry that finishes, found that all 1 failed; params: expected" in str(done.exception)
     assert (tmp_path / "race" / "report.html").is_file()
 
@@ -44,7 +43,7 @@ def test_a_race_that_nobody_finished_has_failed(tmp_path, flag):
     ],
 )
 def test_errors_are_one_line(words, told):
-    done = CliRunner().invoke(app, words)
+    done = invoke(*words)
     assert isinstance(done.exception, ValueError)
     assert told in str(done.exception)
     assert "\n" not in str(done.exception)

@@ -12,7 +12,6 @@ from recollect.core.contract import Layer
 from recollect.layers import (
     LAYERS,
     build,
-    combine,
     gru,
     lstm,
     position,
@@ -26,31 +25,15 @@ def prepare(config: Any, batch: int = 2, steps: int = 4) -> tuple[Layer[Any], to
 
 
 @every_layer
-def test_no_steps_are_refused(config: Any) -> None:
+def test_x_of_another_shape_or_of_whole_numbers_is_refused(config: Any) -> None:
     layer, x, state = prepare(config)
-    with refused("expected at least one step", f"found x of shape (2, 0, {config.dim})"):
+    dim = config.dim
+    with refused("expected at least one step", f"found x of shape (2, 0, {dim})"):
         layer(x[:, :0], state)
-
-
-@every_layer
-def test_x_of_another_width_is_refused(config: Any) -> None:
-    layer, x, state = prepare(config)
-    with refused(f"expected x of shape (batch, steps, {config.dim})", f"found (2, 4, {config.dim + 1})"):
-        layer(torch.cat([x, x[..., :1]], dim=-1), state)
-
-
-@every_layer
-def test_x_of_another_rank_is_refused(config: Any) -> None:
-    layer, x, state = prepare(config)
-    with refused(f"expected x of shape (batch, steps, {config.dim})", f"found (2, {config.dim})"):
-        layer(x[:, 0], state)
-    with refused(f"expected x of shape (batch, steps, {config.dim})", f"found (1, 2, 4, {config.dim})"):
-        layer(x[None], state)
-
-
-@every_layer
-def test_whole_numbers_as_x_are_refused(config: Any) -> None:
-    layer, x, state = prepare(config)
+    wider, flat, deeper = torch.cat([x, x[..., :1]], dim=-1), x[:, 0], x[None]
+    for wrong, found in ((wider, (2, 4, dim + 1)), (flat, (2, dim)), (deeper, (1, 2, 4, dim))):
+        with refused(f"expected x of shape (batch, steps, {dim})", f"found {found}"):
+            layer(wrong, state)
     with refused("expected floating-point x", "found torch.int64"):
         layer(x.long(), state)
 
@@ -119,50 +102,43 @@ def test_the_state_of_another_kind_of_layer_is_refused(name: str, other: str, st
         layer(torch.randn(2, steps, 4), stranger.initial_state(2))
 
 
+GRU, LSTM = gru.Config(dim=4), lstm.Config(dim=4)
+TWO = {"heads": 2}
+OTHER_TYPE = "expected a state of type recollect.layers.gru.State, found recollect.layers.lstm.State"
+
+
 @pytest.mark.parametrize("steps", [1, 4])
 @pytest.mark.parametrize(
-    ("name", "options", "others", "found"),
+    ("name", "options", "other", "others", "found"),
     [
-        ("lstm", {}, {"width": 3}, "h of shape (2, 1, 3) where (2, 1, 4) fits"),
-        ("lstm", {}, {"width": 9}, "h of shape (2, 1, 9) where (2, 1, 4) fits"),
-        ("gru", {}, {"width": 5}, "h of shape (2, 1, 5) where (2, 1, 4) fits"),
-        ("gru", {}, {"width": 1}, "h of shape (2, 1, 1) where (2, 1, 4) fits"),
-        ("linear-attention", {"heads": 2}, {}, "sums of shape (2, 1, 4, 4) where (2, 2, 2, 2) fits"),
-        ("ttt-linear", {"heads": 2}, {}, "model.weights.0 of shape (2, 1, 4, 4) where (2, 2, 2, 2) fits"),
+        ("lstm", {}, "lstm", {"width": 3}, "h of shape (2, 1, 3) where (2, 1, 4) fits"),
+        ("lstm", {}, "lstm", {"width": 9}, "h of shape (2, 1, 9) where (2, 1, 4) fits"),
+        ("gru", {}, "gru", {"width": 5}, "h of shape (2, 1, 5) where (2, 1, 4) fits"),
+        ("gru", {}, "gru", {"width": 1}, "h of shape (2, 1, 1) where (2, 1, 4) fits"),
+        ("linear-attention", TWO, "linear-attention", {}, "sums of shape (2, 1, 4, 4) where (2, 2, 2, 2) fits"),
+        ("ttt-linear", TWO, "ttt-linear", {}, "model.weights.0 of shape (2, 1, 4, 4) where (2, 2, 2, 2) fits"),
+        ("lstm", {"num_layers": 2}, "lstm", {}, ""),
+        ("lstm", {}, "lstm", {"num_layers": 2}, ""),
+        ("gru", {"num_layers": 2}, "gru", {}, ""),
+        ("rnn", {"num_layers": 2}, "rnn", {}, ""),
+        ("conv", {"kernel": 3}, "conv", {"kernel": 2}, ""),
+        ("conv", {"kernel": 3}, "conv", {"kernel": 5}, ""),
+        ("window", {"tau": 4}, "window", {"tau": 2}, ""),
+        ("ttt-linear", {}, "ttt-mlp", {}, ""),
+        ("ttt-mlp", {}, "ttt-linear", {}, ""),
+        ("stack", {"layers": (GRU, LSTM)}, "stack", {"layers": (LSTM, GRU)}, OTHER_TYPE),
+        ("stack", {"layers": (GRU,)}, "stack", {"layers": (GRU, GRU)}, ""),
+        ("stack", {"layers": (GRU, GRU)}, "stack", {"layers": (GRU,)}, ""),
     ],
     ids=str,
 )
-def test_the_state_of_a_layer_of_another_width_is_refused(
-    name: str, options: dict[str, Any], others: dict[str, Any], found: str, steps: int
+def test_the_state_of_a_layer_of_another_width_depth_or_reach_is_refused(
+    name: str, options: dict[str, Any], other: str, others: dict[str, Any], found: str, steps: int
 ) -> None:
+    expected = f"expected a state made by this layer, found {found}" if "shape" in found else found or "expected"
     for dtype in (torch.float32, torch.float64):  # which torch runs through different kernels
-        layer, stranger = (build(name, dim=4, **settings).to(dtype) for settings in (options, others))
-        with refused("expected a state made by this layer", f"found {found}"):
-            layer(torch.randn(2, steps, 4, dtype=dtype), stranger.initial_state(2))
-
-
-@pytest.mark.parametrize("steps", [1, 4])
-@pytest.mark.parametrize(
-    ("name", "options", "other", "others"),
-    [
-        ("lstm", {"num_layers": 2}, "lstm", {}),
-        ("lstm", {}, "lstm", {"num_layers": 2}),
-        ("gru", {"num_layers": 2}, "gru", {}),
-        ("rnn", {"num_layers": 2}, "rnn", {}),
-        ("conv", {"kernel": 3}, "conv", {"kernel": 2}),
-        ("conv", {"kernel": 3}, "conv", {"kernel": 5}),
-        ("window", {"tau": 4}, "window", {"tau": 2}),
-        ("ttt-linear", {}, "ttt-mlp", {}),
-        ("ttt-mlp", {}, "ttt-linear", {}),
-    ],
-    ids=str,
-)
-def test_the_state_of_a_layer_of_another_depth_or_reach_is_refused(
-    name: str, options: dict[str, Any], other: str, others: dict[str, Any], steps: int
-) -> None:
-    for dtype in (torch.float32, torch.float64):
         layer, stranger = build(name, dim=4, **options).to(dtype), build(other, dim=4, **others).to(dtype)
-        with refused("expected", "found"):
+        with refused(expected, "found"):
             layer(torch.randn(2, steps, 4, dtype=dtype), stranger.initial_state(2))
 
 
@@ -172,22 +148,3 @@ def test_the_state_of_a_layer_with_other_heads_is_refused() -> None:
     _, state = stranger(x, stranger.initial_state(2))
     with refused("expected a state made by this layer", "found keys of shape (2, 3, 1, 4)"):
         layer(x, state)
-
-
-def test_the_state_of_another_stack_is_refused() -> None:
-    gru_first, lstm_first = (
-        combine.StackConfig(dim=4, layers=layers).build()
-        for layers in ((gru.Config(dim=4), lstm.Config(dim=4)), (lstm.Config(dim=4), gru.Config(dim=4)))
-    )
-    x = torch.randn(2, 3, 4)
-    with refused("expected a state of type recollect.layers.gru.State", "found recollect.layers.lstm.State"):
-        gru_first(x, lstm_first.initial_state(2))
-
-
-def test_the_state_of_a_stack_of_another_height_is_refused() -> None:
-    low, high = (combine.StackConfig(dim=4, layers=(gru.Config(dim=4),) * count).build() for count in (1, 2))
-    x = torch.randn(2, 3, 4)
-    with refused("expected", "found"):
-        high(x, low.initial_state(2))
-    with refused("expected", "found"):
-        low(x, high.initial_state(2))

@@ -17,33 +17,25 @@ from recollect.layers import (
     lstm,
 )
 
-
-@pytest.mark.parametrize("name", ["attention", "cross-attention", "linear-attention", "ttt-linear", "ttt-mlp"])
-def test_heads_that_do_not_divide_the_width_are_refused(name: str) -> None:
-    with refused("expected heads to divide dim 8", "found 3 heads"):
-        build(name, dim=8, heads=3)
+DIVIDED = ("expected heads to divide dim 8", "found 3 heads")
+SHARED = ("expected kv_heads to divide heads 4", "found 3 kv_heads")
+ODD = ("rotary", "even", "found 3")
 
 
-@pytest.mark.parametrize("name", ["attention", "transformer"])
-def test_heads_that_do_not_divide_the_width_of_an_encoder_are_refused(name: str) -> None:
-    with refused("expected heads to divide dim 8", "found 3 heads"):
-        build_encoder(name, dim=8, heads=3)
-
-
-def test_shared_heads_that_do_not_divide_the_heads_are_refused() -> None:
-    with refused("expected kv_heads to divide heads 4", "found 3 kv_heads"):
-        build("attention", dim=8, heads=4, kv_heads=3)
-
-
-@pytest.mark.parametrize("build_it", [build, build_encoder])
-def test_rotary_positions_of_an_odd_head_are_refused(build_it: Any) -> None:
-    with refused("rotary", "even", "found 3"):
-        build_it("attention", dim=6, heads=2, positions="rotary")
-
-
-def test_rotary_places_of_an_odd_head_are_refused() -> None:
-    with refused("rotary", "even", "found 3"):
-        build("ttt-linear", dim=6, heads=2, rotary=True)
+@pytest.mark.parametrize(
+    ("make", "name", "settings", "message"),
+    [
+        *((build, name, {"dim": 8, "heads": 3}, DIVIDED) for name in ("attention", "cross-attention")),
+        *((build, name, {"dim": 8, "heads": 3}, DIVIDED) for name in ("linear-attention", "ttt-linear", "ttt-mlp")),
+        *((build_encoder, name, {"dim": 8, "heads": 3}, DIVIDED) for name in ("attention", "transformer")),
+        (build, "attention", {"dim": 8, "heads": 4, "kv_heads": 3}, SHARED),
+        *((make, "attention", {"dim": 6, "heads": 2, "positions": "rotary"}, ODD) for make in (build, build_encoder)),
+        (build, "ttt-linear", {"dim": 6, "heads": 2, "rotary": True}, ODD),
+    ],
+)
+def test_heads_that_do_not_fit_are_refused(make: Any, name: str, settings: dict[str, Any], message: Any) -> None:
+    with refused(*message):
+        make(name, **settings)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +48,8 @@ def test_an_unknown_layer_gets_a_suggestion(wrong: str, right: str) -> None:
 
 
 def test_a_layer_like_no_other_gets_the_list_and_no_suggestion() -> None:
-    with refused("expected a layer out of", ", ".join(LAYERS), "found 'zzz'"):
+    with pytest.raises(ContractError, match=f"expected a layer out of {', '.join(LAYERS)}, found 'zzz'$"):
         build("zzz", dim=4)
-    with pytest.raises(ContractError) as caught:
-        build("zzz", dim=4)
-    assert "did you mean" not in str(caught.value)
 
 
 def test_an_unknown_encoder_gets_a_suggestion() -> None:
@@ -98,18 +87,13 @@ def test_an_unknown_setting_gets_a_suggestion(name: str, wrong: str, right: str)
         ("conv", "kernel", 0, "a whole number of at least 1"),
         ("attention", "window", 0, "a whole number of at least 1"),
         ("ttt-linear", "mini_batch", 0, "a whole number of at least 1"),
+        *(("lstm", "dim", dim, "a whole number of at least 1") for dim in (0, -1, 4.0, "4", True)),
     ],
     ids=str,
 )
 def test_a_setting_outside_its_range_is_refused(name: str, setting: str, value: Any, expected: str) -> None:
     with refused(f"expected {setting} to be {expected}", f"found {value!r}"):
-        build(name, dim=4, **{setting: value})
-
-
-@pytest.mark.parametrize("dim", [0, -1, 4.0, "4", True])
-def test_a_width_that_is_no_count_is_refused(dim: Any) -> None:
-    with refused("expected dim to be a whole number of at least 1", f"found {dim!r}"):
-        build("lstm", dim=dim)
+        build(name, **{"dim": 4, setting: value})
 
 
 @pytest.mark.parametrize(

@@ -26,15 +26,10 @@ def test_a_missing_memory_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_memory_of_another_width_is_refused(name: str) -> None:
-    with refused("expected a memory of 2 rows and width 3", "found 2 rows and width 5"):
-        READERS[name].build().double().initial_state(2, memory=source(2, 6, 5))
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_a_memory_of_other_rows_is_refused(name: str) -> None:
-    with refused("expected a memory of 2 rows and width 3", "found 1 rows and width 3"):
-        READERS[name].build().double().initial_state(2, memory=source(1, 6, 3))
+@pytest.mark.parametrize(("rows", "width"), [(2, 5), (1, 3)])
+def test_a_memory_of_another_width_or_other_rows_is_refused(name: str, rows: int, width: int) -> None:
+    with refused("expected a memory of 2 rows and width 3", f"found {rows} rows and width {width}"):
+        READERS[name].build().double().initial_state(2, memory=source(rows, 6, width))
 
 
 def test_a_memory_whose_marks_do_not_fit_its_values_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 import tiny
-from recollect import cli, tasks
+from recollect import tasks
 from recollect.core.chart import Chart, Map
 from recollect.measure import gradients
 from recollect.measure.instruments import inspect, instruments
@@ -207,35 +206,15 @@ def norm_by_hand(run):
     return math.sqrt(sum(float(part.square().sum()) for part in found))
 
 
-# ------------------------------------------------------------------------------------------------ the command
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """`recollect inspect …` in this process: exit code, output, errors."""
-
-    def run(*argv):
-        monkeypatch.setattr(sys, "argv", ["recollect", "inspect", *map(str, argv)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as done:
-            code = done.code or 0
-        return code, *capsys.readouterr()
-
-    return run
-
-
 @pytest.mark.slow
 def test_the_command_speaks_gives_json_and_draws(command, runs, tmp_path):
     path = runs("text", "transformer")
-    code, out, _ = command(path, "influence", "--text", "the cat", "--out", tmp_path / "map.png")
+    code, out, _ = command("inspect", path, "influence", "--text", "the cat", "--out", tmp_path / "map.png")
     assert code == 0
     assert out.startswith("by gradient: 't', the last output, rests most on ")
     for name in ("map.png", "map-2.png", "map-3.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-    code, out, _ = command(path, "influence", "--text", "the cat", "--layer", 2, "--json")
+    code, out, _ = command("inspect", path, "influence", "--text", "the cat", "--layer", 2, "--json")
     found = json.loads(out)
     assert (code, found["instrument"]) == (0, "influence")
     assert found["inputs"] == ["t", "h", "e", "␣", "c", "a"]
@@ -245,7 +224,7 @@ def test_the_command_speaks_gives_json_and_draws(command, runs, tmp_path):
 
 @pytest.mark.slow
 def test_a_gaze_is_drawn_over_its_picture(command, runs, tmp_path):
-    code, out, _ = command(runs("captions", "fixed"), "gaze", "--out", tmp_path / "gaze.pdf")
+    code, out, _ = command("inspect", runs("captions", "fixed"), "gaze", "--out", tmp_path / "gaze.pdf")
     assert code == 0
     assert "influence of each part of the picture, by gradient" in out
     assert (tmp_path / "gaze.pdf").read_bytes().startswith(b"%PDF")
@@ -270,7 +249,7 @@ def test_a_gaze_is_drawn_over_its_picture(command, runs, tmp_path):
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(command, runs, words, message):
-    code, out, error = command(runs("text", "lstm"), *words)
+    code, out, error = command("inspect", runs("text", "lstm"), *words)
     assert code == 1
     assert not out
     assert message in error

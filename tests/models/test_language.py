@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tiny
-from models.small import VOCAB, built, config, counted, tokens
+from models.small import VOCAB, built, config, tokens
 from recollect.core import laws
 from recollect.core.contract import ContractError
 from recollect.models import language
@@ -187,20 +187,6 @@ def test_a_head_may_have_no_biases(model):
     x, targets = tokens(), tokens().roll(1, 1)
     torch.testing.assert_close(plain.nll(x, targets)[0], biased.nll(x, targets)[0])
     torch.testing.assert_close(plain.nll(x, targets, reduction="mean")[0], biased.nll(x, targets)[0].mean())
-
-
-def test_a_counted_model_keeps_the_laws():
-    model, x = counted(), tokens(3, 8)
-    laws.chunk(model, x, [3, 1, 4])
-    laws.cause(model, x, 3)
-    laws.row(model, x)
-    laws.purity(model, x)
-    laws.size(model, x)
-    laws.file(model, x)
-
-
-def test_a_counted_model_passes_the_whole_check():
-    laws.check(counted(), tokens(3, 8))
 
 
 @pytest.mark.parametrize("kind", ["rnn", "lstm", "gru", "transformer"])

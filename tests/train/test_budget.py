@@ -8,24 +8,21 @@ from recollect.train import budget
 from train.scripted import scripted
 
 
-def test_a_budget_in_steps_ends_the_run(tmp_path):
-    trainer, _, _ = scripted(tmp_path, [1.0], steps=7)
-    trainer.run()
-    assert (trainer.spent.step, trainer.spent.tokens) == (7, 70)
-
-
-def test_a_budget_in_tokens_ends_the_run_when_it_is_spent(tmp_path):
-    trainer, _, _ = scripted(tmp_path, [1.0], tokens=41)
-    trainer.run()
-    assert (trainer.spent.step, trainer.spent.tokens) == (5, 50)
-
-
-def test_a_budget_in_flops_ends_the_run_when_it_is_spent(tmp_path):
-    trainer, task, _ = scripted(tmp_path, [1.0], flops=2500.0)
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ({"steps": 7}, 7),
+        ({"tokens": 41}, 5),  # a step reads 10
+        ({"flops": 2500.0}, 9),  # a step costs 300
+        ({"steps": 100, "tokens": 30.0, "flops": 1e30}, 3),  # the first that is spent
+    ],
+)
+def test_a_budget_ends_the_run_when_it_is_spent(tmp_path, settings, steps):
+    trainer, task, _ = scripted(tmp_path, [1.0], **settings)
     task.price = 2 * 5 * 10
     trainer.run()
-    assert trainer.spent.flops == 3 * 100 * trainer.spent.step, "a backward pass counts as two forward ones"
-    assert trainer.spent.step == 9
+    assert (trainer.spent.step, trainer.spent.tokens) == (steps, 10 * steps)
+    assert trainer.spent.flops == 3 * 100 * steps, "a backward pass counts as two forward ones"
 
 
 def test_a_budget_in_seconds_ends_the_run_and_does_not_count_evaluation(tmp_path, monkeypatch):
@@ -43,9 +40,3 @@ def test_a_budget_in_seconds_ends_the_run_and_does_not_count_evaluation(tmp_path
     trainer.run()
     assert trainer.spent.step == 7
     assert trainer.spent.seconds == pytest.approx(10.5)
-
-
-def test_the_first_budget_spent_ends_the_run(tmp_path):
-    trainer, _, _ = scripted(tmp_path, [1.0], steps=100, tokens=30.0, flops=1e30)
-    trainer.run()
-    assert trainer.spent.step == 3

@@ -120,6 +120,10 @@ def test_the_laws_hold(chunks, rows, order, seed):
     laws.file(model, x)
 
 
+def test_all_laws_in_one_call_hold():
+    laws.check(trained().double(), torch.randint(7, (3, 8)))
+
+
 @given(chunks=CHUNKS, rows=st.integers(1, 4), order=st.integers(1, 5), shifted=st.booleans(), seed=SEEDS)
 def test_scoring_in_chunks_is_scoring_at_once_and_reads_the_distribution(chunks, rows, order, shifted, seed):
     model = trained(order=order, seed=seed % 5).double()

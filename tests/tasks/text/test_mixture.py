@@ -66,9 +66,8 @@ def test_a_model_that_adds_nothing_gets_nothing():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, own_cache):
     """A counted run and a trained one of the same text."""
-    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "book.txt").write_text(tiny.prose(800), encoding="utf-8")
     for model, settings in (("ngram", {"order": 3}), ("gru", {"steps": 60, "lr": 0.03, "context": 24, "batch": 8})):
         run = tiny.configure(tmp_path / "book.txt", model, **settings)
