@@ -9,13 +9,7 @@ from laws.cases import describe, every_layer
 from oracles import refused
 from recollect.core import state as states
 from recollect.core.contract import Layer
-from recollect.layers import (
-    LAYERS,
-    build,
-    gru,
-    lstm,
-    position,
-)
+from recollect.layers import LAYERS, build, gru, lstm, position
 
 
 def prepare(config: Any, batch: int = 2, steps: int = 4) -> tuple[Layer[Any], torch.Tensor, Any]:

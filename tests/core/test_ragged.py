@@ -7,10 +7,7 @@ import torch
 
 from oracles import refused
 from recollect.core import ragged
-from recollect.layers import (
-    ENCODERS,
-    build,
-)
+from recollect.layers import ENCODERS, build
 
 WRONG_LENGTHS = [
     pytest.param([6, 2], "to 5 (the steps of x)", "found 6 in row 0", id="longer than x"),

@@ -9,13 +9,7 @@ from torch import nn
 from laws.cases import describe
 from oracles import refused
 from recollect.core.contract import ContractError
-from recollect.layers import (
-    LAYERS,
-    build,
-    build_encoder,
-    gru,
-    lstm,
-)
+from recollect.layers import LAYERS, build, build_encoder, gru, lstm
 
 DIVIDED = ("expected heads to divide dim 8", "found 3 heads")
 SHARED = ("expected kv_heads to divide heads 4", "found 3 kv_heads")

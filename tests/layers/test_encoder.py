@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from oracles import refused
-from recollect.layers import (
-    ENCODERS,
-)
+from recollect.layers import ENCODERS
 
 
 @pytest.mark.parametrize("name", ENCODERS)

@@ -3,13 +3,7 @@
 import pytest
 
 from oracles import refused, source
-from recollect.layers import (
-    LAYERS,
-    attention,
-    combine,
-    cross_attention,
-    transformer,
-)
+from recollect.layers import LAYERS, attention, combine, cross_attention, transformer
 
 READERS = {
     "cross-attention": cross_attention.Config(dim=4, memory_dim=3),

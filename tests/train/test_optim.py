@@ -104,31 +104,25 @@ def test_adamw_takes_the_steps_of_its_formula():
     torch.testing.assert_close([model.weight.detach(), model.bias.detach()], weights, rtol=1e-12, atol=1e-12)
 
 
-def with_gradients(*gradients):
-    model = nn.ParameterList([nn.Parameter(torch.zeros(len(g))) for g in gradients])
-    for parameter, gradient in zip(model, gradients, strict=True):
-        parameter.grad = torch.tensor(gradient)
-    return model, lambda: [p.grad.tolist() for p in model]
-
-
-def test_clipping_by_norm_keeps_the_direction():
-    model, found = with_gradients([3.0], [0.0, 4.0])
-    assert clip(model, Settings(clip=1.0)).item() == pytest.approx(5.0), "the norm before"
-    assert found()[0] == pytest.approx([0.6], rel=1e-5)
-    assert found()[1] == pytest.approx([0.0, 0.8], rel=1e-5)
-
-
-def test_clipping_by_value_cuts_each_entry():
-    model, found = with_gradients([3.0, -0.5], [0.0, -4.0])
-    assert clip(model, Settings(clip=1.0, clip_by="value")).item() == pytest.approx(math.sqrt(9 + 0.25 + 16))
-    assert found() == [[1.0, -0.5], [0.0, -1.0]]
-
-
-@pytest.mark.parametrize("settings", [Settings(clip=None), Settings(clip=100.0), Settings(clip=9.0, clip_by="value")])
-def test_a_gradient_within_bounds_is_left_alone(settings):
-    model, found = with_gradients([3.0, -0.5], [0.0, -4.0])
-    clip(model, settings)
-    assert found() == [[3.0, -0.5], [0.0, -4.0]]
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"clip": 1.0}, [[0.6, 0.0], [0.0, 0.8]]),  # by norm: the direction stays
+        ({"clip": 1.0, "clip_by": "value"}, [[1.0, 0.0], [0.0, 1.0]]),
+        ({"clip": 3.5, "clip_by": "value"}, [[3.0, 0.0], [0.0, 3.5]]),
+        ({"clip": None}, [[3.0, 0.0], [0.0, 4.0]]),
+        ({"clip": 100.0}, [[3.0, 0.0], [0.0, 4.0]]),
+        ({"clip": 9.0, "clip_by": "value"}, [[3.0, 0.0], [0.0, 4.0]]),
+    ],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_clipping_by_norm_and_by_value(settings, expected, sign):
+    model = nn.ParameterList([nn.Parameter(torch.zeros(2)) for _ in range(2)])
+    for parameter, gradient in zip(model, ([3.0, 0.0], [0.0, 4.0]), strict=True):
+        parameter.grad = sign * torch.tensor(gradient)
+    assert clip(model, Settings(**settings)).item() == pytest.approx(5.0), "the norm before"
+    found = [parameter.grad.tolist() for parameter in model]
+    assert found == [pytest.approx([sign * entry for entry in row], rel=1e-5) for row in expected]
 
 
 def test_an_exponential_average_is_its_closed_form_once_it_has_caught_up():
