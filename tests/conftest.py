@@ -26,6 +26,40 @@ def _same_start():
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """An empty cache of data for this test."""
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def book(tmp_path, own_cache):
+    """A text file, and an empty cache for what is made of it."""
+    import tiny  # late: it imports the package, which may not be imported before TRITON_INTERPRET is set
+
+    path = tmp_path / "book.txt"
+    path.write_text(tiny.prose(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """`recollect …` in this process: exit code, output, errors."""
+    from recollect import cli
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["recollect", *map(str, words)])
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as done:
+            code = done.code or 0
+        return code, *capsys.readouterr()
+
+    return run
+
+
 def pytest_addoption(parser):
     parser.addoption("--deep", action="store_true", help="run the tests marked deep, and no others")
 

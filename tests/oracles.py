@@ -1,13 +1,15 @@
 """What the unit tests share: comparing with an oracle, and gradients of everything at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from recollect.core import state as states
-from recollect.core.contract import Memory
+from recollect.core.contract import ContractError, Memory
 
 TOLERANCE = 1e-10
 
@@ -55,3 +57,14 @@ def randomise(module: torch.nn.Module) -> None:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.5)
+
+
+@contextmanager
+def refused(*parts: str) -> Iterator[None]:
+    """The block raises a ContractError of one line that holds all `parts`."""
+    with pytest.raises(ContractError) as caught:
+        yield
+    message = str(caught.value)
+    assert "\n" not in message, f"more than one line: {message}"
+    for part in parts:
+        assert part in message, f"{part!r} is not in: {message}"

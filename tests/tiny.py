@@ -5,7 +5,9 @@ import random
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from recollect import cli
 from recollect.data.tokenizers import Chars
 from recollect.models import language
 from recollect.tasks.text import task as text
@@ -111,3 +113,8 @@ def train_until(task, run, out, step, monkeypatch):
         patch.setattr(Trainer, "save", save)
         with pytest.raises(Killed):
             runs.train(task, run, str(out))
+
+
+def invoke(*words):
+    """`recollect …` in this process."""
+    return CliRunner().invoke(cli.app, [str(word) for word in words])

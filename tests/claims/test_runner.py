@@ -7,14 +7,13 @@ import sys
 from importlib import import_module
 
 import pytest
-from typer.testing import CliRunner
 
 from recollect import claims
 from recollect.claims import runner
 from recollect.claims.claim import Claim, Effort, Found, Verdict
-from recollect.cli import app
 from recollect.core.chart import Chart, Line
 from recollect.train.loop import Interrupted
+from tiny import invoke
 
 NAMES = claims.names()
 
@@ -64,7 +63,7 @@ def test_a_claim_is_one_file(tmp_path, monkeypatch):
     del sys.modules["recollect.claims.in_one_file"]
     assert "in-one-file" in claims.names()
     out = tmp_path / "found"
-    found = CliRunner().invoke(app, ["claims", "in-one-file", "--device", "cpu", "--json", "--out", str(out)])
+    found = invoke("claims", "in-one-file", "--device", "cpu", "--json", "--out", str(out))
     assert found.exit_code == 0
     (row,) = json.loads(found.stdout)
     assert (row["id"], row["verdict"], row["decided"]) == ("in-one-file", "holds", "More than 0.5 holds.")
@@ -166,23 +165,22 @@ def test_a_row_that_is_none_is_one_clear_line(board, tmp_path, line):
 
 
 def test_the_command_lists_every_claim():
-    found = CliRunner().invoke(app, ["claims", "--list", "--json"])
+    found = invoke("claims", "--list", "--json")
     assert found.exit_code == 0
     assert [row["id"] for row in json.loads(found.stdout)] == NAMES
 
 
-def test_the_command_writes_rows_and_a_page(tmp_path):
+def test_the_command_writes_rows_and_a_page(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     out = str(tmp_path / "found")
-    found = CliRunner(env={"COLUMNS": "200"}).invoke(
-        app, ["claims", "heads-params", "receptive", "--device", "cpu", "--out", out]
-    )
+    found = invoke("claims", "heads-params", "receptive", "--device", "cpu", "--out", out)
     assert found.exit_code == 0
     assert "does not hold here" in found.stdout
     assert "holds within limits" in found.stdout
     page = (tmp_path / "found" / "claims.html").read_text(encoding="utf-8")
     assert "heads-params" in page
     assert "16,384" in page
-    again = CliRunner().invoke(app, ["claims", "receptive", "--device", "cpu", "--out", out, "--json"])
+    again = invoke("claims", "receptive", "--device", "cpu", "--out", out, "--json")
     (row,) = json.loads(again.stdout)
     assert row["verdict"] == "holds within limits"
     assert "already in" in again.stderr
@@ -191,7 +189,7 @@ def test_the_command_writes_rows_and_a_page(tmp_path):
 def test_the_command_fails_when_an_experiment_could_not_run(board, tmp_path, monkeypatch):
     known, _ = board
     monkeypatch.setattr(claims, "names", lambda: list(known))
-    found = CliRunner().invoke(app, ["claims", "--device", "cpu", "--out", str(tmp_path)])
+    found = invoke("claims", "--device", "cpu", "--out", str(tmp_path))
     assert found.exit_code == 1
     assert isinstance(found.exception, ValueError)
     assert "bad could not" in str(found.exception)
@@ -199,6 +197,6 @@ def test_the_command_fails_when_an_experiment_could_not_run(board, tmp_path, mon
 
 
 def test_a_misspelt_claim_gets_a_suggestion():
-    found = CliRunner().invoke(app, ["claims", "vansh"])
+    found = invoke("claims", "vansh")
     assert found.exit_code == 1
     assert "did you mean 'vanish'" in str(found.exception)

@@ -473,11 +473,9 @@ def test_a_prompt_and_a_state_together_are_refused(tmp_path):
         write(used, ["a"], state_in=path)
 
 
-def test_the_command_writes_and_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "book.txt").write_text(tiny.prose(), encoding="utf-8")
+def test_the_command_writes_and_goes_on(book, tmp_path):
     out, state = str(tmp_path / "run"), str(tmp_path / "state")
-    runs.train(TextTask, tiny.configure(tmp_path / "book.txt", "transformer", steps=3), out)
+    runs.train(TextTask, tiny.configure(book, "transformer", steps=3), out)
 
     def generate(*flags, given=""):
         done = CliRunner().invoke(app, ["generate", out, *flags], input=given, catch_exceptions=False)

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import pytest
 
-import tiny
-
 
 class Done(NamedTuple):
     code: int  # minus the signal's number, for a process that was killed
@@ -68,12 +66,5 @@ def commands(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def book(tmp_path):
-    path = tmp_path / "book.txt"
-    path.write_text(tiny.prose(), encoding="utf-8")
-    return path
+def _own_cache(own_cache):
+    pass

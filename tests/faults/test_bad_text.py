@@ -19,8 +19,7 @@ KINDS = ("chars", "bytes", "words", "bpe")
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+def _no_data(monkeypatch):
     monkeypatch.delenv("RECOLLECT_DATA", raising=False)
 
 

@@ -392,17 +392,11 @@ def test_rotary_attention_equals_a_naive_loop_with_turned_queries_and_keys() -> 
     assert_close(run(layer, x), layer.heads.out(y.flatten(-2)))
 
 
-def test_the_alibi_slopes_of_eight_heads_halve_from_one_half() -> None:
-    assert_close(slopes(8), torch.tensor([2.0**-i for i in range(1, 9)], dtype=torch.float64))
-
-
-def test_the_alibi_slopes_of_sixteen_heads_go_down_by_the_root_of_two() -> None:
-    assert_close(slopes(16), torch.tensor([2 ** (-i / 2) for i in range(1, 17)], dtype=torch.float64))
-
-
-def test_the_alibi_slopes_of_twelve_heads_are_those_of_the_paper() -> None:
+def test_the_alibi_slopes_are_those_of_the_paper() -> None:
+    eight, sixteen = [2.0**-i for i in range(1, 9)], [2 ** (-i / 2) for i in range(1, 17)]
     between = [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]  # every other one of sixteen heads, after those of eight
-    assert_close(slopes(12), torch.tensor([2.0**-i for i in range(1, 9)] + between, dtype=torch.float64))
+    for expected in (eight, sixteen, eight + between):
+        assert_close(slopes(len(expected)), torch.tensor(expected, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("chunks", [[6], [1] * 6, [4, 2]])

@@ -18,6 +18,7 @@ def _heat(
     metric: Metric = RIGHT,
     validation: Metric = RIGHT,
     settings: dict[str, str] | None = None,
+    default_rank: int | None = None,
 ) -> Heat:
     return Heat(
         name=task,
@@ -30,6 +31,7 @@ def _heat(
         params=30_000,
         steps=400,
         settings=settings or {"batch": "64", "eval_rows": "500"},
+        default_rank=default_rank,
     )
 
 
@@ -52,6 +54,7 @@ RECALL = _heat(
         "eval_rows": "400",
         "eval_batch": "200",
     },
+    default_rank=1,
 )
 HEATS = (
     RECALL,

@@ -28,6 +28,7 @@ TRANSLATION = Heat(
     steps=400,
     settings={"batch": "1024", "count": "10000", "highest": "999999999", "beam": "1"},
     data={"tokenizer": "words"},
+    default_rank=2,
 )
 HEATS = (TRANSLATION,)
 LADDERS = (

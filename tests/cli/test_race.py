@@ -1,0 +1,49 @@
+"""`recollect race` and `recollect report`."""
+
+import pytest
+
+from race.small import SMALL
+from tiny import invoke
+
+
+def test_the_command_prints_the_table_the_winner_and_where_all_is(tmp_path):
+    out = tmp_path / "race"
+    flags = [f"--set={name}={value}" for name, value in SMALL.items()]
+    words = ["race", "recall", "--models", "rnn,mlp", "--budget", "4", "--params", "1500", "--search", "0"]
+    words += ["--jobs", "1", "--device", "cpu"]
+    done = invoke(*words, "--out", str(out), *flags)
+    assert done.exit_code == 0, done.output
+    assert "share recalled" in done.output
+    assert "One seed shows no spread" in done.output
+    assert f"{out}/results.jsonl" in done.output.replace("\n", "")
+    page = out / "report.html"
+    assert page.is_file()
+    page.unlink()
+    assert invoke("report", str(out)).exit_code == 0
+    assert page.is_file()
+
+
+@pytest.mark.parametrize("flag", [[], ["--json"]])
+def test_a_race_that_nobody_finished_has_failed(tmp_path, flag):
+    words = ["race", "recall", "--models", "transformer", "--budget", "2", "--params", "40", "--search", "0"]
+    words += ["--jobs", "1", "--device", "cpu", "--out", str(tmp_path / "race"), *flag]
+    done = invoke(*words)
+    assert "expected an entry that finishes, found that all 1 failed; params: expected" in str(done.exception)
+    assert (tmp_path / "race" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["race", "recal"], "did you mean 'recall'"),
+        (["race", "--ladder", "attentoin"], "did you mean 'attention'"),
+        (["race", "text", "--ladder", "state"], "a ladder names its own"),
+        (["race", "recall", "--models", "ngram"], "(or a layer that RECOLLECT_LAYERS names) out of ar,"),
+        (["report", "nowhere"], "expected the folder of a race"),
+    ],
+)
+def test_errors_are_one_line(words, told):
+    done = invoke(*words)
+    assert isinstance(done.exception, ValueError)
+    assert told in str(done.exception)
+    assert "\n" not in str(done.exception)
