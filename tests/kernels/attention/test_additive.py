@@ -235,10 +235,10 @@ def test_nothing_as_large_as_the_keys_is_saved_of_a_step(monkeypatch):
     with torch.no_grad():
         layer(x, begin(layer, until(9, [9, 2])))
     trained, written = saved
-    assert trained.asked.shape == (3, 2, 6)
-    assert [share.shape for share in trained.shares] == 3 * [(2, 9)]
-    assert written.asked.shape == (1, 2, 6)
-    assert not written.shares
+    assert trained.score_inputs.shape == (3, 2, 6)
+    assert [share.shape for share in trained.alignments] == 3 * [(2, 9)]
+    assert written.score_inputs.shape == (1, 2, 6)
+    assert not written.alignments
 
 
 @pytest.mark.slow
