@@ -1,7 +1,9 @@
 """What holds for every task, by being registered: its data, artifacts, batches, runs, figures, recipes and heats."""
 
+import copy
 import json
 import math
+import os
 import shutil
 from dataclasses import replace
 from itertools import islice
@@ -15,6 +17,7 @@ from recollect import tasks
 from recollect.core.inspection import Probe, Request
 from recollect.core.settings import number
 from recollect.core.task import RunError
+from recollect.data.cache import Entry
 from recollect.data.files import DataError
 from recollect.measure.probes import probe_of
 from recollect.models.size import parameters
@@ -24,7 +27,7 @@ from recollect.train import checkpoint
 from recollect.train import run as runs
 from recollect.train.folder import RunFolder
 from recollect.train.recipe import read_recipe
-from tasks.cases import CASES, NAMES, OUTSIDE, SMALL, Small, configure, write_data
+from tasks.cases import CASES, CHANGES, FROM_FILES, NAMES, OUTSIDE, SMALL, Small, configure, write_data
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*/*.json"))
 LAWS = {"chunk", "cause", "row", "ragged", "purity", "size", "file"}
@@ -36,6 +39,7 @@ every_task = pytest.mark.parametrize("name", NAMES)
 every_case = pytest.mark.parametrize(
     ("name", "label"), CASES, ids=["-".join(filter(None, (name, label.replace(", ", "-")))) for name, label in CASES]
 )
+every_source = pytest.mark.parametrize(("name", "label"), FROM_FILES)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -159,6 +163,50 @@ def test_data_read_again_are_the_same_with_and_without_the_artifacts_of_a_run(tr
 
 
 @every_case
+def test_data_are_made_once_and_anew_where_the_cache_is_damaged(tmp_path, monkeypatch, name, label):
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+    write_data(tmp_path)
+    kind, config = tasks.find(name), configure(tmp_path, name, label)
+    made, write = [], Entry.write
+    monkeypatch.setattr(Entry, "write", lambda self: made.append(self.name) or write(self))
+
+    def load():
+        """What is known of the data, and copies of some batches, since the data may lie in the cache's files."""
+        data = kind.load_data(config.data, None)
+        batches = [copy.deepcopy(next(kind(config.task, data).batches(split, 0))) for split in ("train", "valid")]
+        return (kind.describe_data(data), list(data.notes)), batches
+
+    first, batches = load()
+    once = list(made)
+    again, others = load()
+    assert made == once
+    for path in [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]:
+        path.write_bytes(path.read_bytes()[:-5])
+    anew, repaired = load()
+    assert made == 2 * once
+    assert first == again == anew
+    assert all(map(same, batches * 2, others + repaired))
+
+
+@every_source
+def test_a_changed_source_is_read_anew_and_a_moved_one_is_the_same(tmp_path, monkeypatch, name, label):
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "here").mkdir()
+    write_data(tmp_path / "here")
+    kind, source = tasks.find(name), configure(tmp_path / "here", name, label).data
+    before = kind.load_data(source, None).fingerprint
+    for file, (old, new) in CHANGES.items():
+        path = tmp_path / "here" / file
+        stat = path.stat()
+        path.write_bytes(path.read_bytes().replace(old, new))
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # as if within one tick of the clock
+    assert kind.load_data(source, None).fingerprint != before
+    (tmp_path / "there").mkdir()
+    write_data(tmp_path / "there")
+    assert kind.load_data(configure(tmp_path / "there", name, label).data, None).fingerprint == before
+
+
+@every_case
 def test_artifacts_come_back_from_their_files(trained, tmp_path, name, label):
     run = runs.load(trained(name, label)[0])
     first, second = tmp_path / "first", tmp_path / "second"
@@ -275,10 +323,10 @@ def test_a_run_is_made_again_from_its_config(trained, tmp_path, name):
     assert tiny.outcome(RunFolder(tmp_path / "again")) == tiny.outcome(RunFolder(out))
 
 
-@pytest.mark.parametrize("name", [name for name in SMALL if SMALL[name].data])
-def test_a_run_finds_its_data_from_another_folder(files, tmp_path, monkeypatch, name):
+@every_source
+def test_a_run_finds_its_data_from_another_folder(files, tmp_path, monkeypatch, name, label):
     monkeypatch.chdir(files)
-    runs.train(tasks.find(name), configure(Path(), name, steps=1), str(tmp_path / "run"))
+    runs.train(tasks.find(name), configure(Path(), name, label, steps=1), str(tmp_path / "run"))
     monkeypatch.chdir(tmp_path)
     assert "changed" not in runs.evaluate(tmp_path / "run", split="valid")
 
