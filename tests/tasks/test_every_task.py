@@ -18,9 +18,11 @@ from recollect.core.settings import number
 from recollect.core.task import RunError
 from recollect.data.cache import Entry
 from recollect.data.files import DataError
+from recollect.measure.instruments import instruments
 from recollect.measure.probes import probe_of
 from recollect.models.size import parameters
 from recollect.race import run as races
+from recollect.race.heats import heats, ladders
 from recollect.race.terms import Terms
 from recollect.train import checkpoint
 from recollect.train import run as runs
@@ -35,10 +37,14 @@ ROW = {
     "seconds", "peak_bytes", "state_bytes", "curve", "learning", "end", "commit", "command", "machine",
 }  # fmt: skip
 every_task = pytest.mark.parametrize("name", NAMES)
-every_case = pytest.mark.parametrize(
-    ("name", "label"), CASES, ids=["-".join(filter(None, (name, label.replace(", ", "-")))) for name, label in CASES]
-)
-every_source = pytest.mark.parametrize(("name", "label"), FROM_FILES)
+
+
+def parametrize(cases):
+    names = ["-".join(filter(None, (name, label.replace(", ", "-")))) for name, label in cases]
+    return pytest.mark.parametrize(("name", "label"), cases, ids=names)
+
+
+every_case, every_source = parametrize(CASES), parametrize(FROM_FILES)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -48,7 +54,8 @@ def _registered():
         patch.setenv(tasks.VARIABLE, str(OUTSIDE))
         tasks.folders.cache_clear()
         yield
-    tasks.folders.cache_clear()
+    for cached in (tasks.folders, heats, ladders, instruments):
+        cached.cache_clear()
 
 
 @pytest.fixture(scope="module")
