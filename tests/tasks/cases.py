@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 import tiny
 from recollect import tasks
@@ -92,6 +93,23 @@ def write_images(folder):
     return folder
 
 
+def photo(seed=0, size=(20, 12)):
+    """An image without any sense, of width × height."""
+    draw = np.random.default_rng(seed)
+    return Image.fromarray(draw.integers(0, 256, size=(size[1], size[0], 3), dtype=np.uint8))
+
+
+def folder_of(path, count=30, captions_file="captions.tsv"):
+    """A folder of pictures with two captions each."""
+    path.mkdir()
+    lines = []
+    for number in range(count):
+        photo(number).save(path / f"p{number}.png")
+        lines += [f"p{number}.png\tA {word} thing, number {number % 3}!" for word in ("fine", "good")]
+    (path / captions_file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
 def write_data(folder):
     """The files that the runs of SMALL read."""
     (folder / "text.txt").write_text(tiny.prose(400), encoding="utf-8")
@@ -100,6 +118,17 @@ def write_data(folder):
     table(folder / "pairs.tsv", TRAIN * 2)
     table(folder / "pairs-valid.tsv", VALID)
     write_images(folder / "images")
+    folder_of(folder / "photos")
+
+
+CHANGES = {  # of those files, such that other data are read
+    "text.txt": (b"cat", b"dog"),
+    "hours.csv": (b".1", b".2"),
+    "films.tsv": (b"film", b"tape"),
+    "pairs.tsv": (b"fish", b"bird"),
+    "images/train-images-idx3-ubyte": (b"\x14", b"\x15"),
+    "photos/captions.tsv": (b"fine", b"nice"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +213,7 @@ SMALL = {
             "crop": 0.1,
             "smoothing": 0.1,
         },
-        models={"attend": {}, "fixed": {}, "transformer": {}},
+        models={"attend": {}, "fixed, photos": {"data": "photos", "pixels": 16}, "transformer": {}},
     ),
     "labels": Small(
         settings={"batch": 8},
@@ -204,6 +233,11 @@ SMALL = {
 } | {name: _memory(dials) for name, dials in DIALS.items()}
 NAMES = [*tasks.names(), OUTSIDE.name]
 CASES = [(name, label) for name in NAMES for label in SMALL.get(name, Small()).models]
+FROM_FILES = [
+    (name, label)
+    for name, label in CASES
+    if name in SMALL and (SMALL[name].data or "data" in SMALL[name].models[label])
+]
 
 
 def configure(folder, name, label=None, **settings):

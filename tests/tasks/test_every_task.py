@@ -1,5 +1,6 @@
 """What holds for every task, by being registered: its data, artifacts, batches, runs, figures, recipes and heats."""
 
+import copy
 import json
 import math
 import shutil
@@ -15,16 +16,19 @@ from recollect import tasks
 from recollect.core.inspection import Probe, Request
 from recollect.core.settings import number
 from recollect.core.task import RunError
+from recollect.data.cache import Entry
 from recollect.data.files import DataError
+from recollect.measure.instruments import instruments
 from recollect.measure.probes import probe_of
 from recollect.models.size import parameters
 from recollect.race import run as races
+from recollect.race.heats import heats, ladders
 from recollect.race.terms import Terms
 from recollect.train import checkpoint
 from recollect.train import run as runs
 from recollect.train.folder import RunFolder
 from recollect.train.recipe import read_recipe
-from tasks.cases import CASES, NAMES, OUTSIDE, SMALL, Small, configure, write_data
+from tasks.cases import CASES, CHANGES, FROM_FILES, NAMES, OUTSIDE, SMALL, Small, configure, write_data
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*/*.json"))
 LAWS = {"chunk", "cause", "row", "ragged", "purity", "size", "file"}
@@ -33,9 +37,14 @@ ROW = {
     "seconds", "peak_bytes", "state_bytes", "curve", "learning", "end", "commit", "command", "machine",
 }  # fmt: skip
 every_task = pytest.mark.parametrize("name", NAMES)
-every_case = pytest.mark.parametrize(
-    ("name", "label"), CASES, ids=["-".join(filter(None, (name, label.replace(", ", "-")))) for name, label in CASES]
-)
+
+
+def parametrize(cases):
+    names = ["-".join(filter(None, (name, label.replace(", ", "-")))) for name, label in cases]
+    return pytest.mark.parametrize(("name", "label"), cases, ids=names)
+
+
+every_case, every_source = parametrize(CASES), parametrize(FROM_FILES)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -45,7 +54,8 @@ def _registered():
         patch.setenv(tasks.VARIABLE, str(OUTSIDE))
         tasks.folders.cache_clear()
         yield
-    tasks.folders.cache_clear()
+    for cached in (tasks.folders, heats, ladders, instruments):
+        cached.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -146,21 +156,52 @@ def test_a_setting_that_cannot_be_is_one_line(name, settings, model, given, mess
 
 
 @every_case
-def test_data_read_again_are_the_same_with_and_without_the_artifacts_of_a_run(trained, name, label):
-    run = runs.load(trained(name, label)[0])
-    again = run.kind.load_data(run.config.data, None)
-    about = run.kind.describe_data(run.data)
-    assert run.data.fingerprint == again.fingerprint == about["fingerprint"]
-    assert about == run.kind.describe_data(again)
-    assert run.data.name == about["name"]
+def test_data_are_made_once_and_anew_where_the_cache_is_damaged(files, tmp_path, monkeypatch, name, label):
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path))
+    kind, config = tasks.find(name), configure(files, name, label)
+    made, write = [], Entry.write
+    monkeypatch.setattr(Entry, "write", lambda self: made.append(self.name) or write(self))
+
+    def load():
+        """What is known of the data, and copies of some batches, since the data may lie in the cache's files."""
+        data = kind.load_data(config.data, None)
+        batches = [copy.deepcopy(next(kind(config.task, data).batches(split, 0))) for split in ("train", "valid")]
+        return (kind.describe_data(data), data.name, data.fingerprint, list(data.notes)), batches
+
+    first, batches = load()
+    once = list(made)
+    again, others = load()
+    assert made == once
+    for path in [path for path in tmp_path.rglob("*") if path.is_file()]:
+        path.write_bytes(path.read_bytes()[:-5])
+    anew, repaired = load()
+    assert made == 2 * once
+    assert first == again == anew
+    about, title, fingerprint, notes = first
+    assert (about["name"], about["fingerprint"]) == (title, fingerprint)
     json.dumps(about, allow_nan=False)
-    assert "\n" not in run.kind.summarize_data(run.data)
-    assert all(note and "\n" not in note for note in run.data.notes)
+    assert all(note and "\n" not in note for note in notes)
+    assert all(map(same, batches * 2, others + repaired))
+
+
+@every_source
+def test_a_changed_source_is_read_anew_and_a_moved_one_is_the_same(files, tmp_path, monkeypatch, name, label):
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+    shutil.copytree(files, tmp_path / "here")
+    kind, source = tasks.find(name), configure(tmp_path / "here", name, label).data
+    before = kind.load_data(source, None).fingerprint
+    assert before == kind.load_data(configure(files, name, label).data, None).fingerprint
+    for file, (old, new) in CHANGES.items():
+        path = tmp_path / "here" / file
+        path.write_bytes(path.read_bytes().replace(old, new))
+    assert kind.load_data(source, None).fingerprint != before
 
 
 @every_case
 def test_artifacts_come_back_from_their_files(trained, tmp_path, name, label):
-    run = runs.load(trained(name, label)[0])
+    run = runs.load(trained(name, label)[0])  # its data are read with the artifacts that it has stored
+    assert run.data.fingerprint == RunFolder(run.path).config()["corpus"]["fingerprint"]
+    assert "\n" not in run.kind.summarize_data(run.data)
     first, second = tmp_path / "first", tmp_path / "second"
     for folder, artifacts in ((first, run.kind.artifacts_of(run.data)), (second, run.artifacts)):
         folder.mkdir()
@@ -205,7 +246,7 @@ def test_a_run_does_not_go_on_with_other_data_and_a_measurement_says_so(trained,
 
 
 @every_case
-def test_any_batch_is_reached_by_its_number(trained, name, label):
+def test_any_batch_is_reached_by_its_number_and_can_be_learned_from(trained, name, label):
     run = runs.load(trained(name, label)[0])
     task = run.task
     batches = list(islice(task.batches("train", 3), 40))  # more than an epoch of most
@@ -216,19 +257,12 @@ def test_any_batch_is_reached_by_its_number(trained, name, label):
     shape = task.shape(batches[0])
     assert all(type(size) is int and size > 0 for size in shape)
     assert task.flops(run.model, *shape) >= 0
-
-
-@every_case
-def test_a_loss_is_a_number_that_can_be_learned_from(trained, name, label):
-    run = runs.load(trained(name, label)[0])
-    if run.config.model["name"] in run.kind.counted:
-        pytest.skip("counted, not trained")
-    found = run.task.loss(run.model, next(run.task.batches("train", 0)))
-    assert found.value.shape == ()
-    assert bool(found.value.isfinite())
-    assert found.tokens > 0
-    found.value.backward()
-    assert any(p.grad is not None and bool(p.grad.any()) for p in run.model.parameters())
+    if run.config.model["name"] not in run.kind.counted:
+        found = task.loss(run.model, batches[0])
+        assert bool(found.value.isfinite())
+        assert found.tokens > 0
+        found.value.backward()
+        assert any(p.grad is not None and bool(p.grad.any()) for p in run.model.parameters())
 
 
 # ------------------------------------------------------------------------------------------------ runs
@@ -275,10 +309,10 @@ def test_a_run_is_made_again_from_its_config(trained, tmp_path, name):
     assert tiny.outcome(RunFolder(tmp_path / "again")) == tiny.outcome(RunFolder(out))
 
 
-@pytest.mark.parametrize("name", [name for name in SMALL if SMALL[name].data])
-def test_a_run_finds_its_data_from_another_folder(files, tmp_path, monkeypatch, name):
+@every_source
+def test_a_run_finds_its_data_from_another_folder(files, tmp_path, monkeypatch, name, label):
     monkeypatch.chdir(files)
-    runs.train(tasks.find(name), configure(Path(), name, steps=1), str(tmp_path / "run"))
+    runs.train(tasks.find(name), configure(Path(), name, label, steps=1), str(tmp_path / "run"))
     monkeypatch.chdir(tmp_path)
     assert "changed" not in runs.evaluate(tmp_path / "run", split="valid")
 
@@ -334,6 +368,11 @@ def test_the_row_of_a_run_and_its_table_say_everything(trained, name, label):
     assert (row["state_bytes"] > 0) == has_state(out)
     assert row["flops"] > 0 or not kind.sequential or solution_of(out) is not None
     json.loads(json.dumps(row))
+    run = runs.load(out)
+    costs = [run.task.declared_cost(run, length) for length in (4, 8, 16)]
+    if None not in costs:
+        assert costs == sorted(costs)
+        assert all((state > 0) == has_state(out) for _, state in costs)
     columns, rows, below = kind.table(runs.evaluate(out, split="valid"))
     assert rows
     for line in (columns, *rows):
@@ -372,18 +411,6 @@ def test_instruments_have_rows_to_read_or_one_line_says_why_not(trained, name, l
         losses = probe.losses(said, probe.y)
     assert losses.shape == (len(probe.x),)
     assert bool(losses.isfinite().all())
-
-
-@every_case
-def test_declared_costs_grow_with_the_length_or_stay(trained, name, label):
-    run = runs.load(trained(name, label)[0])
-    costs = [run.task.declared_cost(run, length) for length in (4, 8, 16)]
-    if None in costs:
-        assert costs == [None] * 3
-        return
-    assert all(flops > 0 or run.config.model["name"] in run.kind.counted for flops, _ in costs)
-    assert costs == sorted(costs)
-    assert all((state > 0) == has_state(run.path) for _, state in costs)
 
 
 # ------------------------------------------------------------------------------------------------ recipes and heats

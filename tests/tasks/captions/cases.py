@@ -2,17 +2,11 @@
 
 import io
 
-import numpy as np
 from PIL import Image
 
 from recollect.tasks.captions.task import CaptionsTask
 from recollect.train import run as runs
-
-
-def photo(seed=0, size=(20, 12)):
-    """An image without any sense, of width × height."""
-    draw = np.random.default_rng(seed)
-    return Image.fromarray(draw.integers(0, 256, size=(size[1], size[0], 3), dtype=np.uint8))
+from tasks.cases import photo
 
 
 def flat(colour, mode="RGB", size=(10, 8)):
@@ -24,17 +18,6 @@ def truncated_png():
     held = io.BytesIO()
     photo(size=(100, 100)).save(held, "png")
     return held.getvalue()[:5000]
-
-
-def folder_of(path, count=30, captions_file="captions.tsv"):
-    """A folder of pictures with two captions each."""
-    path.mkdir()
-    lines = []
-    for number in range(count):
-        photo(number).save(path / f"p{number}.png")
-        lines += [f"p{number}.png\tA {word} thing, number {number % 3}!" for word in ("fine", "good")]
-    (path / captions_file).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
 
 
 def configure(model="attend", data=None, **settings):

@@ -1,20 +1,19 @@
 """Folders of pictures and rendered scenes as data."""
 
 import gzip
-import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from recollect.data.files import DataError
 from recollect.tasks.captions import data as pictures
-from recollect.tasks.captions import scenes, sources
+from recollect.tasks.captions import scenes
 from recollect.tasks.captions.caption_files import plain
 from recollect.tasks.captions.picture_files import read_picture
 from shared_data import DATA, needs
-from tasks.captions.cases import flat, folder_of, photo, truncated_png
+from tasks.captions.cases import flat, truncated_png
+from tasks.cases import folder_of, photo
 
 
 def test_a_folder_is_split_by_its_pictures(tmp_path):
@@ -76,35 +75,6 @@ def test_pictures_may_lie_in_folders_of_the_folder(tmp_path):
     for path in folder.glob("*.png"):
         path.rename(folder / "Images" / path.name)
     assert len(pictures.load([folder], pixels=16).train) > 15
-
-
-def test_pictures_are_read_once_and_again_when_one_changes(tmp_path, monkeypatch):
-    folder = folder_of(tmp_path / "mine", 30)
-    first = pictures.load([folder], pixels=16)
-    with monkeypatch.context() as patch:
-        patch.setattr(sources, "read_picture", lambda *_, **__: pytest.fail("read again"))
-        second = pictures.load([folder], pixels=16)
-    assert second.fingerprint == first.fingerprint
-    assert np.array_equal(second.train.images, first.train.images)
-    assert second.notes == first.notes
-    name = first.train.names[0]
-    photo(500).save(folder / name)
-    third = pictures.load([folder], pixels=16)
-    assert third.fingerprint != first.fingerprint
-    parts = [part for part in (third.train, third.valid, third.test) if name in part.names]
-    assert np.array_equal(parts[0].images[parts[0].names.index(name)], read_picture(folder / name, 16)[0])
-    for cached in Path(os.environ["RECOLLECT_CACHE"]).rglob("pictures-train-*.bin"):
-        cached.write_bytes(cached.read_bytes()[:-5])
-    again = pictures.load([folder], pixels=16)
-    assert again.fingerprint == third.fingerprint, "what was damaged is made anew"
-
-
-def test_the_fingerprint_does_not_depend_on_where_the_folder_lies(tmp_path):
-    folder = folder_of(tmp_path / "mine", 30)
-    first = pictures.load([folder], pixels=16).fingerprint
-    shutil.move(folder, tmp_path / "moved")
-    assert pictures.load([tmp_path / "moved"], pixels=16).fingerprint == first
-    assert pictures.load([tmp_path / "moved"], pixels=20).fingerprint != first
 
 
 @pytest.mark.parametrize(

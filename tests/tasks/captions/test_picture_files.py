@@ -8,7 +8,8 @@ from PIL import Image
 
 from recollect.tasks.captions import picture_files
 from recollect.tasks.captions.picture_files import PictureError, read_picture
-from tasks.captions.cases import flat, photo, truncated_png
+from tasks.captions.cases import flat, truncated_png
+from tasks.cases import photo
 
 
 def test_a_picture_keeps_its_pixels_where_nothing_must_change(tmp_path):

@@ -17,7 +17,8 @@ from recollect.tasks.captions.task import CaptionsTask
 from recollect.tasks.decoding import greedy_settings
 from recollect.train import run as runs
 from recollect.train.folder import RunFolder
-from tasks.captions.cases import configure, folder_of
+from tasks.captions.cases import configure
+from tasks.cases import folder_of
 
 
 def test_an_epoch_shows_each_picture_once_with_one_of_its_captions(shapes):

@@ -12,16 +12,15 @@ from recollect.core.contract import ContractError
 from recollect.core.settings import SettingError
 from recollect.data.files import DataError
 from recollect.models import classifier
-from recollect.models.body import KINDS
 from recollect.models.size import parameters
 from recollect.tasks.memory import NAMES
 from recollect.tasks.memory import data as tests
 from recollect.tasks.memory import task as memory
 from recollect.tasks.memory.settings import Config
 from recollect.train import run as runs
-from recollect.train.folder import RunError, RunFolder
+from recollect.train.folder import RunError
 from recollect.train.recipe import read_recipe
-from tasks.memory.cases import DIALS, TASKS, configure, small
+from tasks.memory.cases import TASKS, configure, small
 
 
 def task_of(config, test):
@@ -144,16 +143,6 @@ def test_the_figures_of_a_run_stand_beside_chance(kind, tmp_path):
     row = runs.result(out, split="test", device="cpu")
     assert row["metric"]["value"] != trained[metric] or metric == "error"
     assert row["state_bytes"] == 2 * 8 * 4
-
-
-@pytest.mark.parametrize("kind", ["adding", "recall"])
-@pytest.mark.parametrize("model", KINDS)
-def test_every_model_is_trained_on_every_shape_of_test(kind, model, tmp_path):
-    task, out = TASKS[kind], str(tmp_path / "run")
-    runs.train(task, configure(kind, model, steps=2), out)
-    assert runs.load(out).model.config.model == model
-    content = RunFolder(out).config()
-    assert content["data"] | DIALS[kind] == content["data"]
 
 
 def test_the_width_is_solved_for_so_many_parameters(tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from recollect.tasks.series.errors import Errors, summarize
 from recollect.tasks.series.settings import Config
 from recollect.tasks.series.task import SeriesTask
 from recollect.train import run as runs
-from recollect.train.folder import RunError, RunFolder
 from tasks.cases import hourly
 from tasks.series.cases import configure, of, write
 
@@ -219,15 +217,6 @@ def test_a_better_baseline_is_named(table, tmp_path):
     assert any(line.startswith("better than this model: ") for line in SeriesTask.table(found)[2])
 
 
-def test_a_solved_run_is_a_run_like_any_other(table, tmp_path):
-    out = str(tmp_path / "run")
-    found = runs.train(SeriesTask, configure(table, "ar"), out)
-    assert found["mse"] < 0.05
-    assert [row["step"] for row in RunFolder(out).metrics()] == [1]
-    assert runs.evaluate(out, split="valid")["metric"]["value"] == pytest.approx(found["mse"])
-    assert found["coverage"] == pytest.approx(0.8, abs=0.08)  # of 27 windows, in whole ones
-
-
 def test_all_of_another_file_is_measured_on_the_scale_of_the_run(table, tmp_path):
     out = str(tmp_path / "run")
     runs.train(SeriesTask, configure(table, "ar"), out)
@@ -237,14 +226,6 @@ def test_all_of_another_file_is_measured_on_the_scale_of_the_run(table, tmp_path
     swapped = write(tmp_path, hourly(rows=50, columns=("b", "c")), "swapped.csv")
     with pytest.raises(DataError, match="expected a column 'a', found date, b, c"):
         runs.evaluate(out, split="test", data=[swapped])
-
-
-def test_a_run_does_not_go_on_with_other_data(table, tmp_path):
-    out = str(tmp_path / "run")
-    runs.train(SeriesTask, configure(table), out)
-    Path(table).write_text(hourly(rows=310))
-    with pytest.raises(RunError, match="found other data"):
-        runs.resume(out, longer=20)
 
 
 def test_a_run_whose_scaler_fits_another_model_is_refused(table, tmp_path):

@@ -288,77 +288,11 @@ def encoded(monkeypatch):
 ALL = ["vocabulary", "train", "valid"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_was_made_once_is_used_again(write, encoded, kind):
-    path = write("a.txt", ENGLISH)
-    first = load([path], tokenizer=kind)
-    assert encoded == ALL
-    again = load([path], tokenizer=kind)
-    assert encoded == ALL
-    assert again.fingerprint == first.fingerprint
-    assert again.notes == first.notes
-    assert again.train.tolist() == first.train.tolist()
-    assert tokenizers.fingerprint(again.tokenizer) == tokenizers.fingerprint(first.tokenizer)
-
-
-def test_a_changed_source_is_read_anew(write, encoded):
-    path = write("a.txt", "abcd" * 20)
-    before = load([path])
-    stat = os.stat(path)
-    write("a.txt", "abdc" * 20)
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # as if within one tick of the clock
-    after = load([path])
-    assert encoded == ALL * 2
-    assert before.fingerprint != after.fingerprint
-    assert decoded(after, "train") == "abdc" * 18
-    assert len(list(entry().glob("*.bin"))) == 2  # the old tokens are gone
-
-
-def test_a_source_that_was_only_touched_is_not_read_anew(write, encoded):
-    path = write("a.txt", ENGLISH)
-    load([path])
-    os.utime(path, ns=(10**18, 10**18))
-    load([path])
-    assert encoded == ALL
-    record = json.loads((entry() / "train.json").read_text())
-    assert record["sources"]["files"][0]["mtime_ns"] == 10**18
-
-
 def test_settings_have_caches_of_their_own(write):
     path = write("a.txt", ENGLISH)
     found = [load([path]), load([path], share=0.2), load([path], tokenizer="words"), load([path], vocab=4)]
     assert [len(load([path]).valid), len(load([path], share=0.2).valid)] == [len(f.valid) for f in found[:2]]
     assert len(list((Path(os.environ["RECOLLECT_CACHE"]) / "text").iterdir())) == 4
-
-
-def truncate(folder):
-    path = next(folder.glob("train-*.bin"))
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def other_json(folder):
-    (folder / "train.json").write_bytes((folder / "valid.json").read_bytes())
-
-
-@pytest.mark.parametrize("damage", [truncate, other_json])
-def test_a_damaged_or_foreign_shard_is_made_anew(write, encoded, damage):
-    path = write("a.txt", ENGLISH)
-    good = load([path]).train.tolist()
-    damage(entry())
-    assert load([path]).train.tolist() == good
-    assert encoded == [*ALL, "train"]
-
-
-@pytest.mark.parametrize("content", [b"{}", None])
-def test_a_damaged_record_of_the_vocabulary_is_made_anew(write, encoded, content):
-    path = write("a.txt", ENGLISH)
-    first = load([path])
-    record = json.loads((entry() / "corpus.json").read_text())
-    record["content"]["tokenizer"]["characters"] += "!"
-    (entry() / "corpus.json").write_bytes(json.dumps(record).encode() if content is None else content)
-    again = load([path])
-    assert again.fingerprint == first.fingerprint
-    assert encoded == [*ALL, "vocabulary"]
 
 
 def test_names_that_are_not_utf8_are_names_too(tmp_path, encoded):
