@@ -187,8 +187,8 @@ def test_only_the_first_tokens_are_measured_where_that_is_asked_and_the_rule_say
 def test_a_figure_comes_with_its_rule(rule):
     task = numbered(40, 6, eval_rule=rule)
     found = task.evaluate(Echo(), "valid")
-    assert found["rule"] == task.describe(rule, "valid")
-    assert len({task.describe(other, "valid") for other in RULES}) == 3
+    assert found["rule"] == task.describe_rule(rule, "valid")
+    assert len({task.describe_rule(other, "valid") for other in RULES}) == 3
     assert ("by_position" in found) == (rule == "windows")
 
 
