@@ -301,7 +301,7 @@ def layers_of(run: RunConfig) -> Any:
     settings = dict(run.model)
     if (model := settings.pop("name")) in language.KINDS and isinstance(run.data, DataConfig):
         return language.Config(vocab=9, model=model, **settings).body()
-    return seq2seq.Config(source=9, target=9, model=model, **settings).decoder(memory_dim=8)
+    return seq2seq.Config(source=9, target=9, model=model, **settings).decoder_config(memory_dim=8)
 
 
 @pytest.mark.parametrize("name", LINEAGE)

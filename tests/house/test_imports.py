@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "data": {"core"},
     "decode": {"core", "kernels", "layers", "models"},
     "tasks": {"core", "layers", "models", "data", "decode"},
-    "train": {"core", "models", "tasks"},
+    "train": {"core", "layers", "models", "tasks"},
     "measure": {"core", "tasks", "train"},
     "race": {"core", "layers", "tasks", "train", "measure"},
     "claims": {"core", "layers", "models", "data", "decode", "tasks", "train", "measure"},
@@ -83,7 +83,7 @@ def test_an_import_against_the_rule_is_caught(tmp_path, line, found):
 @pytest.mark.parametrize("folder", tasks.FOLDERS)
 def test_a_task_imports_no_other_task(folder):
     found = {name for path in (SOURCE / "tasks" / folder).rglob("*.py") for name in imported(path)}
-    assert {name for name in found if name.startswith("tasks.")} <= {f"tasks.{folder}", "tasks.decoding"}
+    assert {name for name in found if name.startswith("tasks.")} <= {f"tasks.{folder}", "tasks.decoding", "tasks.metrics"}
 
 
 def test_no_file_outside_a_task_compares_its_name():

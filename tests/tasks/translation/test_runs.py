@@ -101,7 +101,7 @@ def test_kept_weights_are_averaged_and_taken_where_that_is_best(files, tmp_path,
     runs.train(TranslationTask, configure(files, steps=12, eval_every=3, keep=3), str(tmp_path / "run"))
     folder = RunFolder(tmp_path / "run")
     assert folder.snapshot_steps(12) == [6, 9, 12]
-    kept = [checkpoint.read_tensors(folder.artifacts(step))[0] for step in (6, 9, 12)]
+    kept = [checkpoint.read_tensors(folder.snapshot(step))[0] for step in (6, 9, 12)]
     mean = checkpoint.read_tensors(folder.model_path)[0]
     for name, tensor in mean.items():
         torch.testing.assert_close(tensor, sum(each[name] for each in kept) / 3)
