@@ -106,7 +106,7 @@ class Stack(Layer[tuple]):
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualConfig(BaseConfig):
-    """A shortcut add_shortcut `layer`, normalised before it (`pre`) or after the sum (`post`)."""
+    """A shortcut around `layer`, normalised before it (`pre`) or after the sum (`post`)."""
 
     layer: BaseConfig
     norm: NormName = "layer"
@@ -153,7 +153,7 @@ class Residual(Layer[Any]):
         return self.layer.initial_state(batch, memory, like, capacity)
 
     def add_shortcut(self, x: Tensor, run: Any, state: Any) -> tuple[Tensor, Any]:
-        """The residual connection add_shortcut `run`, which is the layer in one of its forms."""
+        """The residual connection around `run`, which is the layer in one of its forms."""
         pre = self.config.order == "pre"
         y, state = run(self.norm.apply_to(x) if pre else x, state)
         y = x + dropout(y, self.config.dropout, self.training)

@@ -51,7 +51,7 @@ class Settings(NamedTuple):
     narrow: torch.dtype  # of the products
 
     def constants(self, size: int, *, waiting: bool = False) -> dict[str, Any]:
-        """The compile-time constants of a kernel; `waiting`: one locate_program mini-batches run in sequence."""
+        """The compile-time constants of a kernel; `waiting`: one whose mini-batches run in sequence."""
         rows = max(16, triton.next_power_of_2(self.places))  # of a tile, at least what tensor cores need
         return {
             "SIZE": size,
