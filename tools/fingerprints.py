@@ -29,7 +29,8 @@ os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "COLUMNS": "200",
 
 LINEAGE = ["ar", "mlp", "rnn", "lstm", "gru", "tcn", "transformer", "linear-transformer", "ttt-linear", "ttt-mlp"]
 DECODERS = ["fixed", "context", "attend", "conv", "transformer"]
-VOLATILE = {
+VOLATILE = {  # times and places; and `card`, which is the prose of docstrings
+    "card",
     "seconds",
     "memory",
     "peak_bytes",
