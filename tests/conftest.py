@@ -3,11 +3,22 @@
 import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
 
+TESTS = Path(__file__).parent
+SLOW = (  # whole trainings, broken processes, figures by matplotlib: left to ./recollect test
+    "benchmarks/",
+    "claims/test_experiments.py",
+    "faults/",
+    "learn/",
+    "report/test_alignment.py",
+    "report/test_series.py",
+    "tasks/test_every_task.py",
+)
 hypothesis.settings.register_profile(
     "house",
     deadline=None,
@@ -71,12 +82,15 @@ def pytest_configure(config):
         os.environ |= {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses among the markers
 def pytest_collection_modifyitems(config, items):
     """Skip tests that lack their device; keep the deep ones with --deep, the others without it."""
     cuda, triton, deep = torch.cuda.is_available(), find_spec("triton"), config.getoption("--deep")
     expected = deep and sys.platform == "linux"  # the extra deep installs Triton there: to miss it is an error
     chosen, others = [], []
     for item in items:
+        if item.path.relative_to(TESTS).as_posix().startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("gpu") and not cuda:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
         elif item.get_closest_marker("triton") and not cuda:
