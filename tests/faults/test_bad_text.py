@@ -274,6 +274,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,6 +10,7 @@ BYTES = 200_000_000
 LIMIT = 1_000_000_000  # of resident memory
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts kilobytes on Linux")
 def test_one_line_of_200_mb_trains_in_under_a_gigabyte(tmp_path):
