@@ -283,7 +283,7 @@ def test_tokens_beyond_the_vocabulary_are_refused():
     model = Stub(9)
     for make in (lambda: writer(model, 2, (PAD, 9)), lambda: trellis(model, 2, (PAD, 9), CONFIGS[0])):
         with pytest.raises(ContractError, match="below 9"):
-            make().once()
+            make().run_once()
 
 
 @pytest.mark.parametrize("config", [*CONFIGS, beam.Config(beam=1, length_penalty=0, ratio=1.0, extra=6)], ids=str)
