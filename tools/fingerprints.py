@@ -323,7 +323,8 @@ def collect(data_dir: str | None, only: str | None) -> dict[str, dict[str, objec
             process.join()
             out = normalise(out)
             if name.startswith("verify"):  # the ninth law came after the first fingerprints
-                out = "".join(line for line in out.splitlines(keepends=True) if not line.startswith("step"))
+                lines = [re.sub(" +", " ", line) for line in out.splitlines(keepends=True)]
+                out = "".join(line for line in lines if not line.startswith("step"))
             lines = [TIMED.sub("#", line) for line in err.splitlines() if "tokens/s" not in line]
             found[name] = {"exit": code, "stdout": hashlib.sha256(out.encode()).hexdigest()[:20]}
             if name.startswith("train "):

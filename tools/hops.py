@@ -1,6 +1,6 @@
 """Hops from a command to the arithmetic: the files on the call stack when a training step reaches its layer.
 
-    python -m tools.hops train text --model lstm --steps 2 --out /tmp/run
+    python -m tools.hops train text --model lstm --steps 2 --out runs/traced
 
 A hop is a step from one file of the package to another along the call stack; a file that comes twice was left and
 entered again. Beside the stack, the number of files of the package in which any function ran.

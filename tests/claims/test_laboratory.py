@@ -94,7 +94,7 @@ def test_seeds_are_the_claims_own_unless_the_user_names_a_number():
 def test_figures_over_seeds_are_gathered_said_and_drawn():
     found = figures.gather([{1: 0.5, 2: 0.1}, {1: 0.7, 2: 0.4}])
     assert found == {1: [0.5, 0.7], 2: [0.1, 0.4]}
-    assert figures.said(found[1], 2) == "0.60 (0.50 to 0.70)"
+    assert figures.show(found[1], 2) == "0.60 (0.50 to 0.70)"
     assert figures.sentence("the GRU learns") == "The GRU learns."
     line = figures.curve("a", found)
     assert (line.x, line.low, line.high) == ([1, 2], [0.5, 0.1], [0.7, 0.4])

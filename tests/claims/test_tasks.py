@@ -119,9 +119,9 @@ def test_looks_are_judged_by_verbs_and_articles(right, verbs, articles, verdict)
 def test_verbs_must_look_at_the_subject_wherever_it_stands(first, other, expected):
     found = {"verb to subject, subject first": first, "subject to other, subject first": other}
     found |= {"verb to subject, place first": [3.0, 3.0], "subject to other, place first": [2.0, 2.0]}
-    assert content.verbs_look(found) is expected
+    assert content.verbs_attend_to_nouns(found) is expected
     nowhere = {name: [1.0, 1.0] for name in found}
-    assert content.verbs_look(nowhere) is False
+    assert content.verbs_attend_to_nouns(nowhere) is False
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_even_looks_are_one_everywhere_and_the_forecast_hangs_on_its_noun_alone(
     words = sorted({word for text in texts for line in text for word in line.words} | set(content.NOUNS))
     tokenizer = Words(["<unk>", "<eos>", *words])
     model = Even(tokenizer, "subject", articles_decide)
-    found = content.look(model, texts, tokenizer, torch.device("cpu"))
+    found = content.measure_attention(model, texts, tokenizer, torch.device("cpu"))
     for kind in content.KINDS:
         assert found[f"to {kind}"] == pytest.approx(1, rel=1e-5)
         assert found[f"verb to {kind}"] == pytest.approx(1, rel=1e-5)
@@ -271,7 +271,7 @@ def test_even_looks_are_one_everywhere_and_the_forecast_hangs_on_its_noun_alone(
     assert found["moved by article"] == pytest.approx(float(articles_decide))
     if not articles_decide:  # else another noun with its article may have the same food
         assert found["moved by subject"] == pytest.approx(1)
-    other = content.look(Even(tokenizer, "other", articles_decide), texts, tokenizer, torch.device("cpu"))
+    other = content.measure_attention(Even(tokenizer, "other", articles_decide), texts, tokenizer, torch.device("cpu"))
     assert other["right"] < 0.3
     assert other["moved by subject"] == pytest.approx(0)
 
@@ -293,7 +293,7 @@ def test_a_look_at_one_place_is_found_there():
     texts = [[content.compose(draw, False, list(content.ORDERS)) for _ in range(2)] for _ in range(20)]
     words = sorted({word for text in texts for line in text for word in line.words} | set(content.NOUNS))
     tokenizer = Words(["<unk>", "<eos>", *words])
-    found = content.look(Pointed(tokenizer, "subject", False), texts, tokenizer, torch.device("cpu"))
+    found = content.measure_attention(Pointed(tokenizer, "subject", False), texts, tokenizer, torch.device("cpu"))
     seen = 8 + content.VERB + 1
     assert found["verb to subject, place first"] == pytest.approx(seen)
     assert found["verb to subject, subject first"] == 0

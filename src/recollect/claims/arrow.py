@@ -14,7 +14,7 @@ import torch
 from ..models import language
 from ..tasks.text.task import TextTask
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import bars, curve, decimal, gather, limits, said
+from .laboratory.figures import bars, curve, decimal, gather, limits, show
 from .laboratory.training import fit, text_task
 
 LETTERS = "abcdef"
@@ -39,11 +39,11 @@ def run(effort: Effort) -> Found:
     return Found(
         verdict=verdict,
         summary=(
-            f"nats a letter above the chain's own {entropy:.3f}: forward {said(found['forward gap'])}, backward "
-            f"{said(found['backward gap'])}; a letter set by hand changed {said(found['past moved'])} of the letters "
-            f"before it and {said(found['future moved'])} of those right after; it adds "
-            f"{said(found['forward misled'])} nats to the next letter by the forward model and "
-            f"{said(found['backward misled'])} to the one before by the backward model"
+            f"nats a letter above the chain's own {entropy:.3f}: forward {show(found['forward gap'])}, backward "
+            f"{show(found['backward gap'])}; a letter set by hand changed {show(found['past moved'])} of the letters "
+            f"before it and {show(found['future moved'])} of those right after; it adds "
+            f"{show(found['forward misled'])} nats to the next letter by the forward model and "
+            f"{show(found['backward misled'])} to the one before by the backward model"
             + limits(verdict, f"; the limits: learnt to within {NEARLY} nats, not {LEARNT}")
         ),
         figures=found | {"entropy": entropy},

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ..core.chart import Chart, Line
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import bars, curve, curves, decimal, gather, in_words, judge_settings, limits, said
+from .laboratory.figures import bars, curve, curves, decimal, gather, in_words, judge_settings, limits, show
 from .laboratory.training import train
 
 BIASES = (0.2, 0.4, 0.8)  # standard deviations of a user's and of an item's bias
@@ -28,7 +28,7 @@ def run(effort: Effort) -> Found:
     shares = {bias: [share(row) for row in each] for bias, each in rows.items()}
     true = {bias: 2 * bias**2 / (2 * bias**2 + SPREAD**2) for bias in BIASES}
     words = [
-        f"{said(shares[bias], 2)} where their true share is {true[bias]:.2f} (RMSE "
+        f"{show(shares[bias], 2)} where their true share is {true[bias]:.2f} (RMSE "
         + ", ".join(f"{name} {sum(values) / len(values):.3f}" for name, values in each.items())
         + ")"
         for bias, each in errors.items()

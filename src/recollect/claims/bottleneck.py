@@ -14,7 +14,7 @@ from ..tasks.translation.task import TranslationTask
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.analysis import slope
 from .laboratory.copying import Copying, choose, full_form, lines, quick_form, right, source_lengths, train_each
-from .laboratory.figures import apart, decimal, in_words, limits, said, scientific
+from .laboratory.figures import apart, decimal, in_words, limits, scientific, show
 
 MODELS = {name: {"model": name} for name in ("fixed", "attend")}
 QUICK = quick_form(Copying(shortest=1, longest=10), steps=700)
@@ -32,12 +32,12 @@ def run(effort: Effort) -> Found:
     slopes = {name: [slope(lengths, row)[0] for row in rows] for name, rows in errors.items()}
     near = {name: float(np.mean([row[: SHORT - lengths[0] + 1] for row in rows])) for name, rows in errors.items()}
     verdict = judge(slopes["fixed"], slopes["attend"], max(near.values()))
-    end = {name: said([row[-1] for row in rows]) for name, rows in errors.items()}
+    end = {name: show([row[-1] for row in rows]) for name, rows in errors.items()}
     return Found(
         verdict=verdict,
         summary=(
-            f"share of wrong symbols for each further symbol of the source: one vector {said(slopes['fixed'], 4)}, "
-            f"attention {said(slopes['attend'], 4)}; at {lengths[-1]} symbols {end['fixed']} against "
+            f"share of wrong symbols for each further symbol of the source: one vector {show(slopes['fixed'], 4)}, "
+            f"attention {show(slopes['attend'], 4)}; at {lengths[-1]} symbols {end['fixed']} against "
             f"{end['attend']} wrong"
             + limits(
                 verdict, f"; the limits: attention is flatter in every seed, but not {FLAT} beside {STEEP} and more"

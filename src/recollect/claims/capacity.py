@@ -21,7 +21,7 @@ from typing import Any
 from ..core.chart import Chart, Line
 from ..tasks.memory.data import Copy
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import apart, curves, gather, said, sentence
+from .laboratory.figures import apart, curves, gather, sentence, show
 from .laboratory.training import Trained, train
 
 KNOWN, KEPT = 0.9, 0.95  # right answers, at least
@@ -113,7 +113,7 @@ def run(effort: Effort) -> Found:
     verdict, limits = judge(found)
     return Found(
         verdict=verdict,
-        summary=f"{told(found, terms['widths'], bits)} {sentence(limits)}",
+        summary=f"{describe_stores(found, terms['widths'], bits)} {sentence(limits)}",
         figures={name: vars(asked) for name, asked in found.items()} | {"bits": bits},
         charts=[
             Chart("Bits of what was said that are still there", "symbols to copy", "bits held", drawn(bits)),
@@ -122,22 +122,24 @@ def run(effort: Effort) -> Found:
     )
 
 
-def told(found: Mapping[str, Asked], widths: Mapping[str, int], bits: Mapping[str, Mapping[int, Any]]) -> str:
+def describe_stores(
+    found: Mapping[str, Asked], widths: Mapping[str, int], bits: Mapping[str, Mapping[int, Any]]
+) -> str:
     """The figures in words."""
     parts = []
     for name, asked in found.items():
         least, most = min(asked.right[NARROW]), max(asked.right[NARROW])
         rights = ", ".join(
-            f"a GRU of {widths[width]} {said(asked.ends(width)[0])} with {least} and {said(asked.ends(width)[1])} with "
+            f"a GRU of {widths[width]} {show(asked.ends(width)[0])} with {least} and {show(asked.ends(width)[1])} with "
             f"{most}"
             for width in (NARROW, WIDE)
         )
         parts.append(
             f"Right in {name}: {rights} (share that the narrow one learnt in the last half of training: "
-            f"{said(asked.gained)}), attention {said(asked.attention)}."
+            f"{show(asked.gained)}), attention {show(asked.attention)}."
         )
     most = max(bits[NARROW])
-    amounts = " and ".join(said(bits[width][most], 1) for width in (NARROW, WIDE))
+    amounts = " and ".join(show(bits[width][most], 1) for width in (NARROW, WIDE))
     return f"{' '.join(parts)} Of {most * ASKED:.0f} bits to copy {amounts} are held."
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import bars, gap_chart, in_words, said, sentence, share, shares
+from .laboratory.figures import bars, gap_chart, in_words, sentence, share, shares, show
 from .laboratory.training import train_seeds, try_train
 
 SHARE = 1 / 3  # of runs that must diverge without clipping, or there was no explosion to cure
@@ -55,9 +55,9 @@ def run(effort: Effort) -> Found:
         verdict=verdict,
         summary=(
             f"Runs that diverged: {blown['not clipped']:.0%} without clipping, {blown['clipped']:.0%} with. Right "
-            f"after a gap of {widest} words: {said(recalled['not clipped'][widest])} without, "
-            f"{said(recalled['clipped'][widest])} with; after {nearest} words, clipped: "
-            f"{said(recalled['clipped'][nearest])}. {sentence(limits)}"
+            f"after a gap of {widest} words: {show(recalled['not clipped'][widest])} without, "
+            f"{show(recalled['clipped'][widest])} with; after {nearest} words, clipped: "
+            f"{show(recalled['clipped'][nearest])}. {sentence(limits)}"
         ),
         figures={"diverged": diverged, "recalled": recalled},
         charts=[

@@ -16,7 +16,7 @@ from ..tasks.text.mixture import best_share, mix
 from ..tasks.text.settings import Config as TextConfig
 from ..tasks.text.task import TextTask
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import bars, curve, decimal, gather, judge_settings, limits, said, scientific
+from .laboratory.figures import bars, curve, decimal, gather, judge_settings, limits, scientific, show
 from .laboratory.training import fit
 
 MODULES = (40, None)  # of the library's files that have no underscore, by name; None: all
@@ -53,8 +53,8 @@ def run(effort: Effort) -> Found:
         steps: [min(row["n-gram"], row["network"]) - row["mixture"] for row in each] for steps, each in rows.items()
     }
     words = [
-        f"after {steps} steps network {said(each['network'])}, mixture {said(each['mixture'])}, "
-        f"{said(gains[steps])} below the better of both"
+        f"after {steps} steps network {show(each['network'])}, mixture {show(each['mixture'])}, "
+        f"{show(gains[steps])} below the better of both"
         for steps, each in found.items()
     ]
     verdict = judge(gains)

@@ -24,7 +24,7 @@ from torch import Tensor
 from ..core.chart import Map
 from ..models import language
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import apart, bars, curve, decimal, in_words, limits, said, scientific
+from .laboratory.figures import apart, bars, curve, decimal, in_words, limits, scientific, show
 from .laboratory.training import fit, text_task
 
 FOOD = {
@@ -94,10 +94,10 @@ def run(effort: Effort) -> Found:
     idle, telling = ([one(seed, effort, decides) for seed in numbers] for decides in (False, True))
     maps = {order: np.mean([row.pop(f"map, {order}") for row in idle], axis=0).tolist() for order in ORDERS}
     found, control = ({name: [row[name] for row in rows] for name in idle[0]} for rows in (idle, telling))
-    verbs, articles = verbs_look(found), articles_are_passed_over(found, control)
+    verbs, articles = verbs_attend_to_nouns(found), articles_are_passed_over(found, control)
     verdict = judge(found["right"], verbs, articles)
     verbs_told = "; ".join(
-        f"{order}: {said(found[f'verb to subject, {order}'], 2)}, and {said(found[f'subject to other, {order}'], 2)} "
+        f"{order}: {show(found[f'verb to subject, {order}'], 2)}, and {show(found[f'subject to other, {order}'], 2)} "
         "times that on the other noun"
         for order in ORDERS
     )
@@ -106,13 +106,13 @@ def run(effort: Effort) -> Found:
         verdict=verdict,
         summary=(
             f"a verb's weight on its subject, over even weights: {verbs_told}; weight that articles get from other "
-            f"words, over even weights: {said(found['to article'], 2)}, and {said(control['to article'], 2)} where "
-            f"they decide; from the verb alone: {said(found['verb to article'], 2)} and "
-            f"{said(control['verb to article'], 2)}; right foods {said(found['right'], 2)} and "
-            f"{said(control['right'], 2)}; the forecast moves by {said(found['moved by subject'], 2)} with another "
-            f"subject, {said(found['moved by other'], 2)} with another second noun, "
-            f"{said(found['moved by article'], 2)} with another article "
-            f"({said(control['moved by article'], 2)} where it decides)" + limits(verdict, f"; the limits: {shown}")
+            f"words, over even weights: {show(found['to article'], 2)}, and {show(control['to article'], 2)} where "
+            f"they decide; from the verb alone: {show(found['verb to article'], 2)} and "
+            f"{show(control['verb to article'], 2)}; right foods {show(found['right'], 2)} and "
+            f"{show(control['right'], 2)}; the forecast moves by {show(found['moved by subject'], 2)} with another "
+            f"subject, {show(found['moved by other'], 2)} with another second noun, "
+            f"{show(found['moved by article'], 2)} with another article "
+            f"({show(control['moved by article'], 2)} where it decides)" + limits(verdict, f"; the limits: {shown}")
         ),
         figures={"articles idle": found, "articles decide": control, "maps": maps},
         charts=[
@@ -162,11 +162,13 @@ def one(seed: int, effort: Effort, articles_decide: bool) -> dict[str, Any]:
     steps, rate = effort.pick(*STEPS), effort.pick(*RATE)
     model = fit(task, config.build, steps=steps, rate=rate, seed=seed, device=effort.device)
     texts = [[compose(draw, articles_decide, list(ORDERS)) for _ in range(SHOWN)] for _ in range(ROWS)]
-    return look(model, texts, tokenizer, task.device)
+    return measure_attention(model, texts, tokenizer, task.device)
 
 
 @torch.no_grad()
-def look(model: Any, texts: Sequence[Sequence[Sentence]], tokenizer: Any, device: torch.device) -> dict[str, Any]:
+def measure_attention(
+    model: Any, texts: Sequence[Sequence[Sentence]], tokenizer: Any, device: torch.device
+) -> dict[str, Any]:
     """Where the tokens of the last sentence of each text look, and what its forecast of the food hangs on."""
     lines = ["".join(" ".join(each.words) + "\n" for each in text) for text in texts]
     x = torch.from_numpy(np.stack([tokenizer.encode(line) for line in lines]).astype(np.int64)).to(device)  # B T
@@ -243,7 +245,7 @@ def swap(articles: Tensor, tokenizer: Any) -> Tensor:
     return torch.where(articles == the, int(a), int(the))
 
 
-def verbs_look(found: Mapping[str, Sequence[float]]) -> bool | None:
+def verbs_attend_to_nouns(found: Mapping[str, Sequence[float]]) -> bool | None:
     """Whether verbs look at their subjects, in both orders; None where some do."""
     good = [
         even >= LOOKED and other >= RATHER

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.chart import Chart
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import apart, curve, said, sentence
+from .laboratory.figures import apart, curve, sentence, show
 from .laboratory.training import train_models
 
 MARGIN = 0.05  # nats
@@ -32,7 +32,7 @@ def run(effort: Effort) -> Found:
     sizes = {depth: (each[0].model.config.width, each[0].figures["params"]) for depth, each in runs.items()}
     verdict, limits = judge(found)
     effects = ", ".join(
-        f"{depth} × {sizes[depth][0]} wide ({sizes[depth][1]:,} parameters) {said(values)}"
+        f"{depth} × {sizes[depth][0]} wide ({sizes[depth][1]:,} parameters) {show(values)}"
         for depth, values in found.items()
     )
     title = f"Depth against width, {terms['params']:,} parameters"

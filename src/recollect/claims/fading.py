@@ -20,7 +20,7 @@ from ..core.chart import Chart
 from ..tasks.translation.task import TranslationTask
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.copying import FORWARD, Copying, choose, full_form, lines, quick_form, right, train_each
-from .laboratory.figures import apart, decimal, limits, said, scientific
+from .laboratory.figures import apart, decimal, limits, scientific, show
 
 MODELS = {name: {"model": name} for name in ("fixed", "context", "attend")}
 TOLD = ("context", "attend")  # the models that are told of the source again
@@ -59,7 +59,7 @@ def run(effort: Effort) -> Found:
         verdict=verdict,
         summary=(
             f"right symbols after 0 to {part - 1} other words, less those after {idle + 1 - part} to {idle}: "
-            + ", ".join(f"{name} {said(losses[name])} of {said(first[name])}" for name in MODELS)
+            + ", ".join(f"{name} {show(losses[name])} of {show(first[name])}" for name in MODELS)
             + limits(verdict, f"; the limits: only {' and '.join(helped)} loses less than fixed")
         ),
         figures={"right by words before": shares, "first quarter": first, "last quarter": last, "loss": losses},

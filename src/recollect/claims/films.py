@@ -11,7 +11,7 @@ import torch
 
 from ..tasks.ratings.model import recovery
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import bars, curve, decimal, gather, limits, said
+from .laboratory.figures import bars, curve, decimal, gather, limits, show
 from .laboratory.training import train
 
 RANK = 4
@@ -30,11 +30,11 @@ def run(effort: Effort) -> Found:
     return Found(
         verdict=verdict,
         summary=(
-            f"least canonical correlation of learned and true film features {said(found['canonical'])}; best "
-            f"correlation of a true feature with one learned dimension {said(found['alone'])}, where a random rotation "
-            f"of the true ones has {said(found['by chance'])}; a rotation of all vectors moves scores by at most "
-            f"{max(found['turned']):.1e}; RMSE learned {said(found['learned'])}, with hand-set features "
-            f"{said(found['hand-set'])}, noise {found['noise'][0]:.3f}"
+            f"least canonical correlation of learned and true film features {show(found['canonical'])}; best "
+            f"correlation of a true feature with one learned dimension {show(found['alone'])}, where a random rotation "
+            f"of the true ones has {show(found['by chance'])}; a rotation of all vectors moves scores by at most "
+            f"{max(found['turned']):.1e}; RMSE learned {show(found['learned'])}, with hand-set features "
+            f"{show(found['hand-set'])}, noise {found['noise'][0]:.3f}"
             + limits(verdict, "; the limits: up to a rotation: the space is found, its axes are not")
         ),
         figures=found,

@@ -9,7 +9,7 @@ import numpy as np
 from ..tasks.memory.generator import Rows, Test, everywhere
 from ..tasks.memory.task import MemoryTask
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import apart, bars, curves, said, sentence
+from .laboratory.figures import apart, bars, curves, sentence, show
 from .laboratory.training import train_seeds
 
 SOLVED, CANNOT, BETTER, EQUAL = 0.95, 0.75, 0.05, 0.02
@@ -82,7 +82,7 @@ def run(effort: Effort) -> Found:
             params |= {(feed, run.figures["params"]) for run in runs}
     verdict, limits = judge(found)
     effects = "; ".join(
-        f"{name}: " + ", ".join(f"{heads} head{'s' * (heads > 1)} {said(values)}" for heads, values in cells.items())
+        f"{name}: " + ", ".join(f"{heads} head{'s' * (heads > 1)} {show(values)}" for heads, values in cells.items())
         for name, cells in found.items()
     )
     return Found(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import gap_chart, said, sentence
+from .laboratory.figures import gap_chart, sentence, show
 from .laboratory.training import BLOCKS, CELLS, GAP_MODELS, by_dial, train_models
 
 KNOWN, LOST, FALL, ALWAYS = 0.8, 0.5, 0.2, 0.9
@@ -30,7 +30,7 @@ def run(effort: Effort) -> Found:
     found = by_dial(train_models("gap", models, effort, SEEDS, vary=True, **terms["run"]))
     verdict, limits = judge(found)
     near, far = min(found[PLAIN]), max(found[PLAIN])
-    effects = "; ".join(f"{model} {said(each[near])} → {said(each[far])}" for model, each in found.items())
+    effects = "; ".join(f"{model} {show(each[near])} → {show(each[far])}" for model, each in found.items())
     return Found(
         verdict=verdict,
         summary=f"Right answers after {near} → {far} words: {effects}. {sentence(limits)}",

@@ -18,7 +18,7 @@ from ..layers import norm
 from ..layers.norm import NormName
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.analysis import breaks
-from .laboratory.figures import apart, bars, curve, limits, said
+from .laboratory.figures import apart, bars, curve, limits, show
 from .laboratory.training import Trained, train_seeds
 
 KEYWORDS, FILLERS = 8, 20
@@ -97,8 +97,8 @@ def run(effort: Effort) -> Found:
             f"In training BatchNorm breaks {' and '.join(law for law, bad in laws_broken['batch'].items() if bad)}; "
             f"LayerNorm breaks {' and '.join(law for law, bad in laws_broken['layer'].items() if bad) or 'neither'}. "
             f"On batches of {SETTINGS['batch']} ragged rows, validation nats, mean and range over seeds: LayerNorm "
-            f"{said(nats['layer'])}, BatchNorm {said(nats['batch'])}; in use less in training: LayerNorm "
-            f"{said(gaps['layer'])}, BatchNorm {said(gaps['batch'])}."
+            f"{show(nats['layer'])}, BatchNorm {show(nats['batch'])}; in use less in training: LayerNorm "
+            f"{show(gaps['layer'])}, BatchNorm {show(gaps['batch'])}."
             + limits(verdict, " So it is true of the laws; LayerNorm reached no more here.")
         ),
         figures={"laws_broken": laws_broken, "nats": nats, "error": errors, "use_less_training": gaps},

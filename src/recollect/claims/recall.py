@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import apart, said, sentence, store_chart
+from .laboratory.figures import apart, sentence, show, store_chart
 from .laboratory.training import by_dial, train_models
 
 RIGHT, MARGIN, EQUAL = 0.9, 0.1, 0.02
@@ -44,7 +44,7 @@ def run(effort: Effort) -> Found:
     sizes = {model: each[0].figures["state_bytes"] for model, each in runs.items()}
     most = max(found[ATTENTION])
     verdict, limits = judge({model: each[most] for model, each in found.items()})
-    effects = ", ".join(f"{model} ({sizes[model]:,} bytes) {said(each[most])}" for model, each in found.items())
+    effects = ", ".join(f"{model} ({sizes[model]:,} bytes) {show(each[most])}" for model, each in found.items())
     return Found(
         verdict=verdict,
         summary=f"Right answers with {most} pairs: {effects}. {sentence(limits)}",

@@ -31,7 +31,7 @@ from .laboratory.copying import (
     source_lengths,
     train_each,
 )
-from .laboratory.figures import decimal, said, scientific
+from .laboratory.figures import decimal, scientific, show
 
 ASKED = 3  # symbols, of either end
 
@@ -78,9 +78,9 @@ def run(effort: Effort) -> Found:
         verdict=verdict,
         summary=(
             f"right symbols of the end of {lengths[-1]} less those of the beginning: one vector "
-            f"{said(gains['fixed'])} of {said([run[-1].end for run in found['fixed']])}, attention "
-            f"{said(gains['attend'])} of {said([run[-1].end for run in found['attend']])}; one vector has "
-            f"{said(short)} right in sources of {lengths[0]}"
+            f"{show(gains['fixed'])} of {show([run[-1].end for run in found['fixed']])}, attention "
+            f"{show(gains['attend'])} of {show([run[-1].end for run in found['attend']])}; one vector has "
+            f"{show(short)} right in sources of {lengths[0]}"
         ),
         figures={"lengths": list(lengths), "right": shares, "gains": gains, "longest": right, "shortest": short},
         charts=[

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.copying import Copying, course_chart, follow_each, full_form, quick_form
-from .laboratory.figures import apart, decimal, in_words, limits, said, scientific
+from .laboratory.figures import apart, decimal, in_words, limits, scientific, show
 
 MODELS = ("fixed", "attend")
 TRANSLATORS = {
@@ -39,9 +39,9 @@ def run(effort: Effort) -> Found:
         verdict=verdict,
         summary=(
             f"wrong symbols that reversal saves on sources of {long} and more, in the mean over training: "
-            f"one vector {said(gains['fixed'])} of {said(means['fixed'])}, attention {said(gains['attend'])} of "
-            f"{said(means['attend'])}; at the end: one vector {said(gained(ends, 'fixed'))} of {said(ends['fixed'])}, "
-            f"attention {said(gained(ends, 'attend'))} of {said(ends['attend'])}"
+            f"one vector {show(gains['fixed'])} of {show(means['fixed'])}, attention {show(gains['attend'])} of "
+            f"{show(means['attend'])}; at the end: one vector {show(gained(ends, 'fixed'))} of {show(ends['fixed'])}, "
+            f"attention {show(gained(ends, 'attend'))} of {show(ends['attend'])}"
             + limits(verdict, "; the limits: attention gains too, though less")
         ),
         figures={"steps": list(steps), "errors": errors, "means": means, "ends": ends, "gains": gains},

@@ -27,7 +27,7 @@ class Seen(NamedTuple):
     query: float  # mean ‖∂y/∂q‖, y the weighted sum of random values
 
 
-def look(width: int, score: ScoreName) -> Seen:
+def measure_scores(width: int, score: ScoreName) -> Seen:
     """Over random normal queries, each with keys and values of its own."""
     draw = torch.Generator().manual_seed(SEED)
     of = build_score(score, 1, width)
@@ -68,8 +68,8 @@ def explodes(plain: Mapping[int, Seen]) -> bool:
 
 
 def run(effort: Effort) -> Found:
-    plain = {width: look(width, "dot") for width in WIDTHS}
-    scaled = {width: look(width, "scaled") for width in WIDTHS}
+    plain = {width: measure_scores(width, "dot") for width in WIDTHS}
+    scaled = {width: measure_scores(width, "scaled") for width in WIDTHS}
     last, first = WIDTHS[-1], WIDTHS[0]
     list_of = "/".join
     return Found(

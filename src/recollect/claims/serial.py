@@ -131,7 +131,7 @@ def run(effort: Effort) -> Found:
     long = effort.pick(*TIMED)
     times = timed(long, effort.device)
 
-    def told(rounds: int | None) -> str:
+    def format_rounds(rounds: int | None) -> str:
         return f"not within {NEWTON} rounds" if rounds is None else f"after {rounds} rounds"
 
     verdict = judge(powers, error, calm, wild)
@@ -143,8 +143,8 @@ def run(effort: Effort) -> Found:
             f"{powers['rnn']:.2f}), linear-attention {found['linear-attention'][-1]}, attention "
             f"{found['attention'][-1]} (at n = {LENGTHS[0]}: {found['linear-attention'][0]} and "
             f"{found['attention'][0]}). A linear recurrence of {NEWTON} steps takes {rounds} rounds of a scan (off by "
-            f"{error:.0e}). Newton's method reaches a calm tanh RNN's states {told(calm)}, a chaotic one's "
-            f"{told(wild)}{meaning}. Time at n = {long[-1]:,} on {effort.device}, about as many FLOPs: lstm "
+            f"{error:.0e}). Newton's method reaches a calm tanh RNN's states {format_rounds(calm)}, a chaotic one's "
+            f"{format_rounds(wild)}{meaning}. Time at n = {long[-1]:,} on {effort.device}, about as many FLOPs: lstm "
             f"{times['lstm'][-1] * 1e3:.1f} ms, linear-attention {times['linear-attention'][-1] * 1e3:.1f} ms."
         ),
         figures={

@@ -16,7 +16,7 @@ from ..tasks.memory.generator import Rows
 from ..tasks.memory.settings import Config
 from ..tasks.memory.task import AddingTask
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import apart, bars, curves, said, sentence
+from .laboratory.figures import apart, bars, curves, sentence, show
 from .laboratory.training import fit
 
 WAYS = {"shared": True, "a set for each step": False, "a set for each step, narrow": False}
@@ -92,8 +92,8 @@ def run(effort: Effort) -> Found:
     params = {way: runs[0].params for way, runs in found.items()}
     verdict, limits = judge(params, gaps, errors)
     effects = "; ".join(
-        f"{way} ({params[way]:,} parameters): validation {said(errors[way], 4)}, of which above training "
-        f"{said(gaps[way], 4)}"
+        f"{way} ({params[way]:,} parameters): validation {show(errors[way], 4)}, of which above training "
+        f"{show(gaps[way], 4)}"
         for way in WAYS
     )
     return Found(

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import apart, said, sentence, store_chart
+from .laboratory.figures import apart, sentence, show, store_chart
 from .laboratory.training import by_dial, train_models
 
 RIGHT, MARGIN = 0.9, 0.1
@@ -41,7 +41,7 @@ def run(effort: Effort) -> Found:
     verdict, limits = judge(found)
     most = max(found[LIST])
     effects = "; ".join(
-        f"{name} ({sizes[name]:,} bytes): {pairs(each)}, {said(each[most])} right of {most}"
+        f"{name} ({sizes[name]:,} bytes): {pairs(each)}, {show(each[most])} right of {most}"
         for name, each in found.items()
     )
     return Found(

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from ..core.chart import Chart
 from .claim import Claim, Effort, Found, Verdict
-from .laboratory.figures import apart, curve, said, sentence
+from .laboratory.figures import apart, curve, sentence, show
 from .laboratory.training import train_models
 
 MARGIN = 0.02  # nats
@@ -22,7 +22,7 @@ def run(effort: Effort) -> Found:
     found = {size: [trained.metric for trained in each] for size, each in runs.items()}
     seconds = {size: [trained.figures["seconds"] for trained in each] for size, each in runs.items()}
     verdict, limits = judge(found)
-    effects = ", ".join(f"b = {size}: {said(values)} in {fmean(seconds[size]):.0f} s" for size, values in found.items())
+    effects = ", ".join(f"b = {size}: {show(values)} in {fmean(seconds[size]):.0f} s" for size, values in found.items())
     return Found(
         verdict=verdict,
         summary=f"Nats per character, and seconds of training: {effects}. {sentence(limits)}",

@@ -38,16 +38,21 @@ app = typer.Typer(
 
 
 def command_with_flags(
-    flags: Callable[[], Flags], **settings: Any
+    flags: Callable[[], Flags], arguments: Callable[[], Mapping[str, str]], **settings: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a command whose last parameter, `**flags`, gets those that settings declare beside its own."""
+    """Register a command whose last parameter, `**flags`, gets those that settings declare beside its own.
+
+    `arguments` has the help of arguments whose choices are registered elsewhere.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(function).parameters.values())[:-1]
 
         def make() -> Any:
             declared = [_parameter(name, flag, hint) for name, (flag, hint) in flags().items()]
-            _sign(function, [*own, *declared])
+            helps = arguments()
+            named = [_with_help(each, helps[each.name]) if each.name in helps else each for each in own]
+            _sign(function, [*named, *declared])
             alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
             alone.command(name=function.__name__, context_settings=HELP, **settings)(function)
             return typer.main.get_command(alone)
@@ -61,6 +66,10 @@ def command_with_flags(
 
 def _sign(function: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+
+
+def _with_help(argument: inspect.Parameter, text: str) -> inspect.Parameter:
+    return argument.replace(annotation=Annotated[str, typer.Argument(help=text)])
 
 
 def _parameter(name: str, flag: Flag, hint: Any) -> inspect.Parameter:

@@ -19,19 +19,23 @@ def instrument_flags() -> Flags:
     return found
 
 
+def list_instruments() -> str:
+    """The names of all instruments, those of single tasks with their task."""
+    from .. import tasks
+    from ..measure.instruments import instruments
+
+    owners = {own.name: folder for folder, group in tasks.declared("instruments", "INSTRUMENTS") for own in group}
+    return ", ".join(f"{name} ({owners[name]})" if name in owners else name for name in instruments())
+
+
 @command_with_flags(
     instrument_flags,
+    lambda: {"what": f"{list_instruments()}."},
     epilog="Example: [bold]recollect inspect runs/text-lstm-0 gradients --out flow.png[/bold]",
 )
 def inspect(
     run: Run,
-    what: Annotated[
-        str,
-        typer.Argument(
-            help="gradients, influence, horizon, state, cost; alignment (translation), gaze (captions), "
-            "ahead (series), directions, nearest (ratings)."
-        ),
-    ],
+    what: Annotated[str, typer.Argument(help="An instrument.")],
     out: Annotated[
         str | None, typer.Option(help="Draw it: FILE.png, .svg or .pdf; more pictures as FILE-2.png.")
     ] = None,

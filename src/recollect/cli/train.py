@@ -36,14 +36,12 @@ def task_flags() -> Flags:
 
 @command_with_flags(
     task_flags,
+    lambda: {"task": f"{', '.join(tasks.names())}."},
     epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]",
 )
 def train(
     ctx: typer.Context,
-    task: Annotated[
-        str,
-        typer.Argument(help="text, translation, series, captions, labels, ratings, copy, adding, recall, parity, gap."),
-    ],
+    task: Annotated[str, typer.Argument(help="What is trained.")],
     recipe: Annotated[str | None, typer.Option(help="A recipe file; flags go before what it says.")] = None,
     model: Annotated[
         str | None,
@@ -94,7 +92,7 @@ def train(
         _report(out, found, kind.headline(found), json)
         return
     if of:
-        others = ", ".join(kind.combined) or "mixture"
+        others = ", ".join(name for other in tasks.every() for name in other.combined)
         raise SettingError(f"--of: expected it with --model {others}, found it with --model {model}")
     words = {
         "width": width, "layers": layers, "cell": cell, "steps": steps, "tokens": tokens, "seconds": seconds,
@@ -188,5 +186,6 @@ def verify(run: Run, json: Json = False) -> None:
     if json:
         print_json(errors)
         return
+    width = max(8, *map(len, errors))
     for law, error in errors.items():
-        print(f"{law:8} holds   largest error {error:.1e}")
+        print(f"{law:{width}} holds   largest error {error:.1e}")

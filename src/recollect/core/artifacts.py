@@ -23,9 +23,8 @@ def artifact_path(folder: Path, name: str) -> Path:
 
 def read_artifact(folder: Path, name: str) -> Any:
     """The JSON of a file that a run folder must hold."""
+    path = artifact_path(folder, name)
     try:
-        return json.loads(artifact_path(folder, name).read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        if isinstance(error, RunError):
-            raise
-        raise RunError(f"{folder / name}: expected JSON, found something else ({error})") from error
+        raise RunError(f"{path}: expected JSON, found something else ({error})") from error

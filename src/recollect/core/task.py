@@ -112,7 +112,6 @@ class Task(ABC, Generic[D, A]):
     data_config: ClassVar[Any]  # frozen dataclasses
     task_config: ClassVar[Any]
     usual: ClassVar[Mapping[str, str]] = {}  # defaults of settings, where they differ from those of the dataclasses
-    stacks: ClassVar[bool] = False  # whether any layer that can be stacked is a model here, by its name
     counted: ClassVar[Sequence[str]] = ()  # models that are counted, not trained
     unsized: ClassVar[Sequence[str]] = ()  # models without a width that could be solved for
     combined: ClassVar[Sequence[str]] = ()  # models that are made of two trained runs

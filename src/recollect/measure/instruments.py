@@ -52,5 +52,5 @@ def inspect(path: str | Path, what: str, *, device: str = "cpu", data_dir: str |
 def _check_task(run: LoadedRun[Any, Any], what: str) -> None:
     """Refuse a run of another task than the one that the instrument is of."""
     for folder, group in _of_tasks():
-        if what in [own.name for own in group] and run.kind.__module__.split(".")[-2] != folder:
+        if what in [own.name for own in group] and tasks.folder_of(run.kind.name) != folder:
             raise RunError(f"{run.path}: expected a run of {folder} for {what}, found one of {run.kind.name}")

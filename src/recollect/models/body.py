@@ -78,7 +78,6 @@ class StackedModels:
     """For tasks whose models are stacks of layers: those they name, or any layer that can be stacked."""
 
     models: ClassVar[tuple[str, ...]]
-    stacks: ClassVar[bool] = True
 
     @classmethod
     def check_model(cls, model: str) -> str:

@@ -154,7 +154,7 @@ class DecoderConfig:
         }
         return [align.Config(**self._recurrent(memory_dim), **attention, window=self.window)]
 
-    def _look(self, memory_dim: int, heads: int) -> cross_attention.Config:
+    def _source_attention(self, memory_dim: int, heads: int) -> cross_attention.Config:
         return cross_attention.Config(
             dim=self.width,
             heads=heads,
@@ -183,7 +183,7 @@ class DecoderConfig:
     def _conv(self, memory_dim: int) -> list[LayerConfig]:
         layers = self._placed()
         for _ in range(self.layers):
-            for layer in (gated_conv.Config(dim=self.width, kernel=self.kernel), self._look(memory_dim, 1)):
+            for layer in (gated_conv.Config(dim=self.width, kernel=self.kernel), self._source_attention(memory_dim, 1)):
                 layers.append(combine.ResidualConfig(dim=self.width, layer=layer, norm=self.norm, dropout=self.dropout))
         return [*layers, norm.Config(dim=self.width, kind=self.norm)]
 
@@ -194,7 +194,7 @@ class DecoderConfig:
             attention=AttentionConfig(
                 dim=self.width, heads=self.heads, positions=places, bias=True, dropout=self.inner
             ),
-            cross=self._look(memory_dim, self.heads),
+            cross=self._source_attention(memory_dim, self.heads),
             hidden=self.hidden,
             activation=self.activation,
             norm=self.norm,

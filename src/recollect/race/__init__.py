@@ -1,1 +1,1 @@
-"""Fair races: every model of the lineage on the same job, on equal terms."""
+"""Fair races: every model of the lineage on the same task, on equal terms."""

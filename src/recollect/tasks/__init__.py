@@ -64,10 +64,15 @@ def names() -> list[str]:
     return [name for folder, module in folders().items() for name in getattr(module, "NAMES", (folder,))]
 
 
+def folder_of(name: str) -> str:
+    """The folder of a task that is registered."""
+    return next(folder for folder, module in folders().items() if name in getattr(module, "NAMES", (folder,)))
+
+
 def find(name: str) -> "type[Task[Any, Any]]":
     """The task of that name, or a line that says which there are."""
     known("task", name, names())
-    folder = next(own for own, module in folders().items() if name in getattr(module, "NAMES", (own,)))
+    folder = folder_of(name)
     module = _submodule(folder, "task")
     found = next((task for task in getattr(module, "TASKS", ()) if task.name == name), None)
     if found is None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..core.artifacts import read_artifact, write_artifact
 from ..core.files import write_aside
 from ..core.task import RunError
 
@@ -122,17 +123,10 @@ class RunFolder:
             os.close(handle)
 
     def read_json(self, name: str) -> Any:
-        path = self.path / name
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RunError(f"{path}: expected this file in the run folder, found none") from None
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"{path}: expected JSON, found something else ({error})") from error
+        return read_artifact(self.path, name)
 
     def write_json(self, name: str, content: Any) -> None:
-        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        write_aside(self.path / name, text.encode())
+        write_artifact(self.path, name, content, indent=1)
 
     def log(self, row: dict[str, Any]) -> None:
         """Append a line to metrics.jsonl."""

@@ -50,7 +50,7 @@ def judge_settings(found: Mapping[Any, Sequence[float]], above: float) -> Verdic
 # Words
 
 
-def said(values: Sequence[float], digits: int = 3) -> str:
+def show(values: Sequence[float], digits: int = 3) -> str:
     """Mean and range over seeds: `0.120 (0.100 to 0.140)`."""
     mean, low, high = interval(values)
     return f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
@@ -58,7 +58,7 @@ def said(values: Sequence[float], digits: int = 3) -> str:
 
 def said_each(found: Mapping[str, Sequence[float]], digits: int = 3) -> str:
     """`said` of each name, in a list."""
-    return ", ".join(f"{name} {said(values, digits)}" for name, values in found.items())
+    return ", ".join(f"{name} {show(values, digits)}" for name, values in found.items())
 
 
 def sentence(text: str) -> str:

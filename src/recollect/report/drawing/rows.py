@@ -35,7 +35,7 @@ def draw(chart: dict[str, Any], wide: float, keys: Keys) -> str:
     log = bool(chart.get("log_y")) and not dots
     low, high = roomy(*span(values, log=log, zero=not dots), log=log, most=most)
     above = wide < NARROW
-    said = _said(chart, rows)
+    said = _end_labels(chart, rows)
     names = 0.0 if above else min(0.3 * wide, max((width(row.name) for row in rows), default=0.0)) + 12
     side = 8.0 if above else max((width(text) for text in said), default=0.0) + 14
     scale = Scale(low, high, names + 12, wide - side - 12, log)
@@ -77,7 +77,7 @@ def _rows(chart: dict[str, Any], keys: Keys) -> list[Row]:
     return rows
 
 
-def _said(chart: dict[str, Any], rows: list[Row]) -> list[str]:
+def _end_labels(chart: dict[str, Any], rows: list[Row]) -> list[str]:
     """The number at the end of each row: as the chart's own lines say it, or with the same digits for all."""
     if chart.get("kind") == "dots" and all("said" in line for line in chart["lines"]):
         return [line["said"] for line in chart["lines"]]
