@@ -12,11 +12,25 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from . import align, convolution, decoding, layers, measure, ngram, scaling, steps, training, translating, ttt, writing
+from . import (
+    align,
+    convolution,
+    decoding,
+    layers,
+    measure,
+    ngram,
+    scaling,
+    stepping,
+    steps,
+    training,
+    translating,
+    ttt,
+    writing,
+)  # fmt: skip
 from .measure import AS_CALLED, LEFT_OUT, Row, one_line, recover, write
 from .speed_page import figure, percent, spread
 
-MODULES = (layers, convolution, steps, align, decoding, training, writing, ttt, ngram, translating, scaling)
+MODULES = (layers, convolution, steps, stepping, align, decoding, training, writing, ttt, ngram, translating, scaling)
 ROWS: dict[str, Callable[[str], Iterator[Row]]] = {
     name: rows for module in MODULES for name, rows in module.ROWS.items()
 }

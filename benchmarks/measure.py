@@ -22,7 +22,7 @@ from unittest import mock
 
 import torch
 
-from recollect.train.folder import commit
+from recollect.training.folder import commit
 
 ROOT = Path(__file__).resolve().parent.parent
 REST = 0.05  # seconds between the turns of two sides on a CPU

@@ -14,6 +14,11 @@ TITLES = {
         "What decoding does over and over, beside torch's cells and modules, plain torch, and onnxruntime (our own "
         "step and torch's module, inputs and outputs bound in place).",
     ),
+    "stepping": (
+        "One step of an exported model",
+        "What `recollect.load` runs on a CPU, beside onnxruntime's own two interfaces on the same file: this says what "
+        "our call costs on top, and that a step costs by the tokens seen, not by the room.",
+    ),
     "causal": ("Attention over a whole sequence", "With an empty cache, projections included."),
     "convolution": ("A causal convolution over a whole sequence", "Forward and backward, from an empty window."),
     "align": (

@@ -344,7 +344,7 @@ def main() -> int:
         figures = line.get("failed") or f"{line['seconds'] * 1e6:7.2f} µs {line['share']:5.0%} of 4.8 TB/s"
         print(f"{line['case']:<64} {figures}")
     if options.json:
-        from recollect.train.folder import commit
+        from recollect.training.folder import commit
 
         from .measure import machine
 

@@ -12,6 +12,7 @@ import recollect
 from recollect.core import state as states
 
 from . import onnx_peer
+from .exported import OPENED, layer_step
 from .floors import floor
 from .measure import AS_CALLED, Row, Run, agreeing, attempt, compare, graphs, one_line
 
@@ -50,12 +51,15 @@ def one(title: str, device: str, name: str, batch: int, width: int) -> Row:
         return f"outputs within {near:g}"
 
     peers, checked, wrong = agreeing(peers | runtimes, check)
-    replays, failed = graphs({AS_CALLED: ours}, device)
+    modes, failed = graphs({AS_CALLED: ours}, device)
+    if device == "cpu":
+        modes[OPENED] = layer_step(layer, x, state)
+        check(torch.from_numpy(layer_step(layer, x, state)()))
     their_replays, their_failed = graphs(peers, device)
     weights = sum(parameter.numel() * parameter.element_size() for parameter in layer.parameters())
     return compare(
         title,
-        {AS_CALLED: ours} | replays,
+        {AS_CALLED: ours} | modes,
         peers | their_replays,
         device=device,
         rounds=11,

@@ -19,10 +19,10 @@ from torch.nn import functional as F
 from recollect.models import language
 from recollect.tasks.text.task import Config as TextConfig
 from recollect.tasks.text.task import TextTask
-from recollect.train.graph import Compiled
-from recollect.train.loop import Trainer
-from recollect.train.optim import build_optimizer, clip
-from recollect.train.settings import Settings
+from recollect.training.graph import Compiled
+from recollect.training.loop import Trainer
+from recollect.training.optim import build_optimizer, clip
+from recollect.training.settings import Settings
 
 from . import floors
 from .measure import Row, Run, attempt, compare, one_line, recover

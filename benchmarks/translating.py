@@ -17,15 +17,17 @@ import torch
 from torch import Tensor
 
 from recollect.decode import beam, translate
+from recollect.decode.stepped import SteppedModel
 from recollect.layers import combine
 from recollect.models import seq2seq, size
 from recollect.tasks.translation import data as parallel
 from recollect.tasks.translation import task as translation
 from recollect.tasks.translation.data import Parallel
-from recollect.train.loop import Trainer
-from recollect.train.settings import Settings
+from recollect.training.loop import Trainer
+from recollect.training.settings import Settings
 
 from . import floors
+from .exported import step_of
 from .measure import Row, Run, attempt, compare, one_line
 
 SENTENCES, BEAM, LIMIT = 1000, 5, 80
@@ -248,7 +250,11 @@ def measured(model: seq2seq.Seq2Seq, data: Parallel, lines: list[str], device: s
                 runs[f"CTranslate2 {number}"] = CTranslate2(theirs, data, number, Path(folder) / number).translate
         except Exception as error:
             absent["CTranslate2" if runs else "transformers, CTranslate2"] = one_line(error)
-        runs = {"ours": partial(ours, model.to(device, dtype), data)} | runs
+        own: Any = model.to(device, dtype)
+        if device == "cpu":  # as `recollect.load` translates many lines
+            step = step_of(model, "transformer", translation.TranslationTask, (data.source, data.target), kind, 1)
+            own = SteppedModel(model, step)
+        runs = {"ours": partial(ours, own, data)} | runs
         checked = agreement(runs, lines)
         written = [len(data.target.encode(text)) + 1 for text in runs["ours"](lines[:100])]
         read = [len(ids(data, line)) for line in lines[:100]]

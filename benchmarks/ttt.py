@@ -22,6 +22,7 @@ from recollect import kernels
 from recollect.layers import ttt
 
 from . import floors
+from .exported import OPENED, layer_step
 from .measure import Row, Run, attempt, compare, graphs, one_line, recover
 
 EPS = 1e-5  # of our norms
@@ -337,6 +338,9 @@ def step(kind: str, shape: Shape, device: str, batch: int) -> Row:
         far = apart(theirs()[0], ours()[0])
     runs: dict[str, Run] = {"compiled": theirs}
     mine, absent = graphs({"as called": ours}, device)
+    if device == "cpu":
+        mine[OPENED] = layer_step(layer, x, state)
+        far = max(far, apart(torch.from_numpy(layer_step(layer, x, state)()), ours()[0][:, 0]))
     other, failed = graphs(runs, device)
     weights = sum(p.numel() for p in layer.parameters())
     cost = layer.cost(batch, 1)
@@ -350,7 +354,7 @@ def step(kind: str, shape: Shape, device: str, batch: int) -> Row:
         floor=floors.floor(device, flops=cost.flops, bytes=4 * weights + 2 * cost.state_bytes),
         absent={"fla": "has no step of TTT"} | absent | failed,
         unit="steps",
-        checked=f"compiled {far:.0e} apart",
+        checked=f"at most {far:.0e} apart",
     )
 
 

@@ -17,11 +17,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from recollect.decode import sampling
-from recollect.decode.engine import AHEAD, Engine
+from recollect.decode.engine import Engine
 from recollect.decode.position import read_prompts
 from recollect.models import language, size
+from recollect.runtime.engine import StepWriter
+from recollect.runtime.stream import AHEAD
 
 from . import floors
+from .exported import open_step
 from .measure import Row, Run, attempt, captured, compare, one_line, recover
 from .training import GPT2, Plain, PlainBlock, Shape, scattered, to_gpt2, to_plain
 
@@ -79,6 +82,12 @@ def generated(theirs: Any, prompts: Prompts, **options: Any) -> Tensor:
         **options,
     )
     return found[:, PROMPT:].cpu()
+
+
+def by_step(writer: StepWriter, prompts: Prompts) -> Tensor:
+    """Generation by the exported step, as `recollect.load(run).generate` runs it on a CPU."""
+    position = writer.read_prompts(prompts.rows, TOKENS)
+    return torch.tensor([step for block in writer.blocks(position, GREEDY, ahead=1) for step in block]).T
 
 
 class StaticCache:
@@ -218,7 +227,15 @@ def engines(model: Any, prompts: Prompts, kind: str, peers: Peers, *, fuse: bool
     """Our modes; one that cannot be had is told among the peers that cannot."""
     rows = len(prompts.tokens)
     ours: dict[str, Run] = {}
-    ways: dict[str, dict[str, Any]] = {"engine": {"precision": "int8"} if kind == "int8" else {}}
+    if prompts.tokens.device.type == "cpu":  # `recollect.load(run).generate`
+        try:
+            step = open_step(model, str(model.config.model), model.config.vocab, kind)
+            ours["exported step"] = partial(by_step, StepWriter(step), prompts)
+        except Exception as error:
+            peers.absent["exported step"] = one_line(error)
+        if kind == "int8":
+            return ours
+    ways: dict[str, dict[str, Any]] = {"engine": {}}
     if fuse:
         ways["engine, fuse"] = {"fuse": True}
     for name, options in ways.items():
@@ -303,7 +320,7 @@ def of_lineage(name: Any, device: str) -> Row:
         unit="steps",
         amount=TOKENS,
         note=f"{size.parameters(model) / 1e6:.1f} M parameters, vocabulary {VOCAB}, float32, "
-        f"{'a step spelled out' if flat else 'its own step'}",
+        f"{'a step spelled out' if flat else 'its own step' if device == 'cuda' else 'the exported step'}",
     )
     row.checked = kept.agreement(step_by_step(model, prompts))
     return row

@@ -17,9 +17,9 @@ from recollect.models import language
 from recollect.tasks.text import data
 from recollect.tasks.text.settings import Config
 from recollect.tasks.text.task import TextTask
-from recollect.train.folder import commit, machine
-from recollect.train.loop import Trainer
-from recollect.train.settings import Settings
+from recollect.training.folder import commit, machine
+from recollect.training.loop import Trainer
+from recollect.training.settings import Settings
 
 
 def main() -> int:

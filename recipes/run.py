@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from recollect.race.processes import Died, Task, run_in_processes
+from recollect.racing.processes import Died, Task, run_in_processes
 
 HERE = Path(__file__).resolve().parent
 
@@ -105,7 +105,7 @@ def rules_for(run: str, wanted: str) -> list[str]:
 
 
 def report(job: str, code: int | Died, out: Path, options: argparse.Namespace, seconds: float) -> None:
-    from recollect.train.run import result
+    from recollect.training.evaluation import result
 
     log = (out / f"{folder(job, out).name}.log").read_text().strip().split("\n")
     if code:

@@ -19,6 +19,7 @@ SLOW = (  # whole trainings, broken processes, figures by matplotlib: left to ./
     "report/test_series.py",
     "tasks/test_every_task.py",
 )
+FAST = ("faults/test_found.py", "faults/test_fuzz.py")  # among those
 hypothesis.settings.register_profile(
     "house",
     deadline=None,
@@ -89,7 +90,8 @@ def pytest_collection_modifyitems(config, items):
     expected = deep and sys.platform == "linux"  # the extra deep installs Triton there: to miss it is an error
     chosen, others = [], []
     for item in items:
-        if item.path.relative_to(TESTS).as_posix().startswith(SLOW):
+        file = item.path.relative_to(TESTS).as_posix()
+        if file.startswith(SLOW) and file not in FAST:
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("gpu") and not cuda:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))

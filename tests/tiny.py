@@ -12,9 +12,9 @@ from recollect.data.tokenizers import Chars
 from recollect.models import language
 from recollect.tasks.text import task as text
 from recollect.tasks.text.data import Corpus
-from recollect.train import checkpoint
-from recollect.train import run as runs
-from recollect.train.loop import Trainer
+from recollect.training import checkpoint
+from recollect.training import run as runs
+from recollect.training.loop import Trainer
 
 KINDS = tuple(language.KINDS)
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "one", "dog", "run", "far"]

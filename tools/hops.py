@@ -14,7 +14,8 @@ from typing import Any
 
 import recollect
 
-SKIPPED = {"cli/__init__.py", "core/contract.py"}  # the entry point, and the wrapper that every call of a layer passes
+# the entry point, the class of all commands, and the wrapper that every call of a layer passes
+SKIPPED = {"cli/__init__.py", "cli/common.py", "core/contract.py"}
 HOME = str(Path(recollect.__file__).parent) + "/"
 
 
@@ -47,7 +48,7 @@ def trace(words: list[str]) -> tuple[list[str], set[str]]:
         ran.add(file)
         if file.startswith("layers/"):
             found = stack_of(frame)
-            if "train/loop.py" in found and len(found) > len(longest) and "evaluate" not in _functions(frame):
+            if "training/loop.py" in found and len(found) > len(longest) and "evaluate" not in _functions(frame):
                 longest = found
 
     import torch._dynamo  # imports would cost most of the time  # noqa: F401

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from recollect.core import numbers
-from recollect.race.summary import Summary, load, measure_gain, summarize
+from recollect.racing.summary import Summary, load, measure_gain, summarize
 from recollect.report.drawing import chart
-from recollect.report.drawing.colour import Keys
+from recollect.report.drawing.looks import Keys
 from recollect.report.pages.charts import draw_results
-from recollect.report.pages.heat import share_colours, split_baselines
+from recollect.report.pages.heat import share_looks, split_baselines
 
 SHOWN_FIRST = "race-memory"  # what `./recollect race` shows, and the README with it
 COLUMNS = ("parameters", "tokens", "training", "bytes of state")
@@ -34,7 +34,7 @@ def picture(folder: Path) -> str:
     if not heats or not heats[0].ranked:
         raise ValueError(f"{folder}: expected a heat with a finished entry to draw, found none; run the race on")
     for heat in heats:
-        share_colours(heat, keys)
+        share_looks(heat, keys)
     near, _ = split_baselines(heats[0])
     return chart.standalone(draw_results(heats[0], near) | {"title": heats[0].title}, keys=keys)
 

@@ -52,9 +52,9 @@ TITLES = {
     "recall": (
         "Recall of pairs (MQAR in zoology's settings)",
         "share of values recalled, vocabulary of 8,192, width 64, after 3,000 steps of 512 rows on an H200 (the "
-        "Transformer, TTT-linear at 8 pairs, and what was trained on all loads up to 16: 6,000) or 2,000 of 256 on a "
-        "CPU; 4 pairs in 64 steps, 8 in 128, 16 in 256. Vectors of tokens start with a deviation of .02, but of 1 for "
-        "TTT-linear at 4 and 16 pairs. Naming any value of the row is right once in so many",
+        "Transformer, and TTT-linear at 8 pairs and where it was trained on all loads up to 16: 6,000) or 2,000 of 256 "
+        "on a CPU; 4 pairs in 64 steps, 8 in 128, 16 in 256. Vectors of tokens start with a deviation of .02 in "
+        "residual models, but of 1 in TTT-linear at 4 pairs. Naming any value of the row is right once in so many",
     ),
     "tinyshakespeare": (
         "Tiny Shakespeare, characters, first 90 % / last 10 %",

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from recollect.train.schema import recipe_schema
+from recollect.training.schema import recipe_schema
 
 PATH = Path(__file__).resolve().parents[1] / "recipes" / "schema.json"
 

@@ -205,7 +205,9 @@ def memories(found: list[Row]) -> str:
     def test(row: Row) -> str:
         found = re.search(r"rows with ([^,;]+)", row["metric"]["rule"])
         varied = ", trained on all up to it" if "vary True" in row["data"] else ""
-        return (found[1] if found else row["task"]) + varied
+        start = re.search(r"spread=([\d.]+)", row.get("recipe", ""))
+        started = f", vectors starting with {start[1]}" if start else ""
+        return (found[1] if found else row["task"]) + varied + started
 
     def dial(group: list[Row]) -> int:
         found = re.search(r"\d+", test(group[0]))

@@ -15,7 +15,7 @@ from recollect.claims.laboratory import training
 from recollect.claims.laboratory.copying import Copying
 from recollect.models import language
 from recollect.tasks.memory.data import Gap
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 
 def module(name):

@@ -7,8 +7,8 @@ from recollect import tasks
 from recollect.claims.claim import Effort, Verdict
 from recollect.claims.laboratory import analysis, figures, training
 from recollect.layers import lstm
-from recollect.train import run as runs
-from recollect.train.loop import TrainingStopped
+from recollect.training import run as runs
+from recollect.training.loop import TrainingStopped
 
 
 def test_influence_is_what_finite_differences_say():

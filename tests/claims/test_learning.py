@@ -28,7 +28,7 @@ from recollect.claims import (
 from recollect.claims.claim import Verdict
 from recollect.claims.laboratory import training
 from recollect.core import laws
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 HOLDS, LIMITS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.LIMITS, Verdict.FAILS, Verdict.UNDECIDED
 

@@ -11,8 +11,11 @@ import pytest
 from recollect import claims
 from recollect.claims import runner
 from recollect.claims.claim import Claim, Effort, Found, Verdict
-from recollect.core.chart import Chart, Line
-from recollect.train.loop import Interrupted
+from recollect.claims.laboratory import watch
+from recollect.core.chart import Chart, Line, check_chart
+from recollect.core.files import FileError, locked
+from recollect.core.typed import TypeMismatch
+from recollect.training.loop import Interrupted
 from tiny import invoke
 
 NAMES = claims.names()
@@ -127,10 +130,12 @@ def test_one_experiment_that_breaks_does_not_stop_the_others(board, tmp_path):
 def test_a_stopped_run_goes_on_where_it_left_off(board, tmp_path):
     _, calls = board
     _run(["good", "bad"], tmp_path)
+    (tmp_path / ".claims.jsonl.0123abcd.part").write_text("{")  # of a run that was killed while it wrote
     rows, said = _run(["good", "bad", "odd"], tmp_path)
     assert calls == ["good", "bad", "bad", "odd"]  # what failed is tried again, what stands is not
     assert "[1/3] good: holds (already in" in said
     assert [row["id"] for row in rows] == ["good", "bad", "odd"]
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_another_effort_or_another_rule_is_run_anew(board, tmp_path):
@@ -200,3 +205,101 @@ def test_a_misspelt_claim_gets_a_suggestion():
     found = invoke("claims", "vansh")
     assert found.exit_code == 1
     assert "did you mean 'vanish'" in str(found.exception)
+
+
+# Rows of a file that somebody altered
+
+
+def alter(row, path, value):
+    at = row
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return row
+
+
+LINE = ("charts", 0, "lines", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("id",), None, "id: expected a string"),
+        (("verdict",), ["holds"], "verdict: expected a string"),
+        (("seconds",), "long", "seconds: expected a number"),
+        (("seconds",), -1, "seconds: expected at least 0"),
+        (("figures",), [], "figures: expected an object"),
+        (("machine",), "mine", "machine: expected an object"),
+        (("charts",), {}, "charts: expected a list"),
+        (("charts", 0), None, r"charts\[0\]: expected an object"),
+        (("charts", 0, "title"), 5, r"charts\[0\].title: expected a string"),
+        (("charts", 0, "level"), 1.0, r"charts\[0\]: expected level_name beside level"),
+        ((*LINE, "x"), [1, "a"], r"lines\[0\].y: expected 2 values, found 1"),
+        ((*LINE, "y"), [], r"lines\[0\].y: expected 1 values, found 0"),
+        ((*LINE, "y"), [1e308], r"lines\[0\].y\[0\]: expected a number of at most 10\^250"),
+        ((*LINE, "low"), [1.0, 2.0], r"lines\[0\].low: expected 1 values, found 2"),
+        ((*LINE, "name"), "n" * 2000, r"lines\[0\].name: expected a name of at most 1,000 characters"),
+    ],
+)
+def test_an_altered_row_is_named_by_line_and_key(board, tmp_path, path, value, words):
+    chart = {"title": "t", "x": "x", "y": "y", "lines": [{"name": "a", "x": [1], "y": [2.0], "low": None}]}
+    row = {"id": "good", "statement": "s", "verdict": "holds", "summary": "", "seconds": 1.0, "figures": {}}
+    row = json.loads(json.dumps(row | {"charts": [chart]}))
+    file = tmp_path / "claims.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    assert runner.read(file) == [row]
+    file.write_text(json.dumps(alter(row, path, value)) + "\n")
+    with pytest.raises(ValueError, match=rf"line 1: expected the row of a claim.*{words}.*remove the line"):
+        _run(["good"], tmp_path)
+
+
+def test_a_map_whose_names_do_not_fit_is_refused(tmp_path):
+    grid = {"title": "t", "x": "x", "y": "y", "values": [[1.0, None], [2.0]], "columns": ["a", "b"], "rows": None}
+    check_chart(grid, "chart")
+    with pytest.raises(TypeMismatch, match=r"chart.columns: expected 2 values, found 1"):
+        check_chart(grid | {"columns": ["a"]}, "chart")
+    with pytest.raises(TypeMismatch, match=r"chart.rows: expected 2 values, found 3"):
+        check_chart(grid | {"rows": ["a", "b", "c"]}, "chart")
+
+
+def test_a_second_run_of_claims_in_the_same_folder_is_refused(board, tmp_path):
+    with locked(tmp_path, wait=False), pytest.raises(ValueError, match="no other run of claims writes to"):
+        _run(["good"], tmp_path)
+    assert not (tmp_path / "claims.jsonl").exists()
+
+
+def test_a_million_seeds_are_refused_with_what_they_would_cost(tmp_path):
+    done = invoke("claims", "vanish", "--seeds", 10**6, "--device", "cpu", "--out", tmp_path / "out")
+    assert str(done.exception).endswith("found 1,000,000, with which 1 claims would train at least 1,000,000 models")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_long_claim_shows_the_training_that_runs_and_the_time_left_of_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(watch.time, "monotonic", iter(range(0, 10_000, 20)).__next__)
+
+    def run(effort):
+        for _ in range(2):
+            progress = watch.next_training()
+            progress.say("what one training says of its data")
+            if progress.due():
+                progress.show({"step": "5/10", "loss": "1.5", "memory": "9 MB"}, 0.5, 90.0)
+        return Found(verdict=Verdict.HOLDS, summary="it is so")
+
+    monkeypatch.setattr(runner, "load", lambda name: fake(name, run))
+    said = []
+    runner.run(["vanish"], Effort(), tmp_path, lambda text, end: said.append(text + end))
+    lines = "".join(said).splitlines()
+    assert lines[:3] == [
+        "[1/1] vanish: ",
+        "  training 1  step 5/10  loss 1.5  1:30 left",
+        "  training 2  step 5/10  loss 1.5  1:30 left",
+    ]
+    assert lines[3].startswith("[1/1] vanish: holds")
+    assert watch.next_training().quiet
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_a_claim_runs(board, tmp_path, monkeypatch):
+    (tmp_path / runner.FILE).symlink_to(tmp_path / "nothing")
+    monkeypatch.setattr(runner, "_try", lambda *given: pytest.fail("ran"))
+    with pytest.raises(FileError, match="found a link to nothing"):
+        _run(["good"], tmp_path)

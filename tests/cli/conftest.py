@@ -4,8 +4,8 @@ import pytest
 
 import tiny
 from recollect.tasks.text.task import TextTask
-from recollect.train import run as runs
-from recollect.train.folder import RunFolder
+from recollect.training import run as runs
+from recollect.training.folder import RunFolder
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from recollect.tasks.memory.gap_text import LANGUAGES
-from recollect.train import run as runs
-from recollect.train.folder import RunFolder
+from recollect.training import run as runs
+from recollect.training.folder import RunFolder
 from tiny import invoke
 
 
@@ -23,7 +23,7 @@ def test_data_that_changed_since_training_is_told_on_stderr(run, tmp_path, words
     counts = RunFolder(run.path).config()["corpus"]
     assert found.exit_code == 0
     assert found.stderr.count("\n") == 1
-    assert found.stderr.startswith(f"note: the data of {run.path} changed since training: ")
+    assert found.stderr.startswith(f"note: the data of …/{run.path.name} changed since training: ")
     assert f"train was {counts['train']} and is " in found.stderr
     book.write_text(text[::-1], encoding="utf-8")
     assert "as much as before, but other content" in invoke(name, run.path, *rest).stderr
@@ -48,3 +48,18 @@ def test_the_words_of_a_test_of_memory_are_shown_as_words(tmp_path):
     found = json.loads(invoke("inspect", out, "influence", "--json").stdout)
     assert found["inputs"][-2:] == ["speaks", "fluent"]
     assert set(found["outputs"]) <= set(LANGUAGES.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["horizon"], "expected a run and an instrument, found 'horizon' alone"),
+        (["runs/a", "runs/b"], "expected an instrument out of"),
+        (["runs/a", "horizon", "--parts"], "--parts: expected --out with it"),
+    ],
+)
+def test_what_is_asked_wrongly_is_told_in_a_line_before_any_run_is_loaded(words, told):
+    done = invoke("inspect", *words)
+    assert isinstance(done.exception, ValueError)
+    assert told in str(done.exception)
+    assert "\n" not in str(done.exception)

@@ -2,7 +2,10 @@
 
 import pytest
 
-from race.small import SMALL
+from racing.small import SMALL
+from recollect.api.racing import race
+from recollect.racing import run as races
+from recollect.report.pages import race as page
 from tiny import invoke
 
 
@@ -10,17 +13,19 @@ def test_the_command_prints_the_table_the_winner_and_where_all_is(tmp_path):
     out = tmp_path / "race"
     flags = [f"--set={name}={value}" for name, value in SMALL.items()]
     words = ["race", "recall", "--models", "rnn,mlp", "--budget", "4", "--params", "1500", "--search", "0"]
-    words += ["--jobs", "1", "--device", "cpu"]
+    words += ["--jobs", "1", "--device", "cpu", "--seeds", "1"]
     done = invoke(*words, "--out", str(out), *flags)
     assert done.exit_code == 0, done.output
     assert "share recalled" in done.output
-    assert "One seed shows no spread" in done.output
+    assert "Nobody won: first is" in done.output
+    assert "behind" in done.output
+    assert "measured on the test part" in done.output
     assert f"{out}/results.jsonl" in done.output.replace("\n", "")
-    page = out / "report.html"
-    assert page.is_file()
-    page.unlink()
+    made = out / "report.html"
+    assert made.is_file()
+    made.unlink()
     assert invoke("report", str(out)).exit_code == 0
-    assert page.is_file()
+    assert made.is_file()
 
 
 @pytest.mark.parametrize("flag", [[], ["--json"]])
@@ -28,7 +33,7 @@ def test_a_race_that_nobody_finished_has_failed(tmp_path, flag):
     words = ["race", "recall", "--models", "transformer", "--budget", "2", "--params", "40", "--search", "0"]
     words += ["--jobs", "1", "--device", "cpu", "--out", str(tmp_path / "race"), *flag]
     done = invoke(*words)
-    assert "expected an entry that finishes, found that all 1 failed; params: expected" in str(done.exception)
+    assert "expected an entry that finishes, found that all 3 failed; params: expected" in str(done.exception)
     assert (tmp_path / "race" / "report.html").is_file()
 
 
@@ -47,3 +52,13 @@ def test_errors_are_one_line(words, told):
     assert isinstance(done.exception, ValueError)
     assert told in str(done.exception)
     assert "\n" not in str(done.exception)
+
+
+def test_each_model_runs_with_three_seeds_but_for_the_race_of_a_minute(monkeypatch):
+    asked = []
+    monkeypatch.setattr(races, "run", lambda heats, terms, *_, **__: asked.append(terms.seeds))
+    monkeypatch.setattr(page, "write", lambda folder: folder)
+    for task, seeds in ((None, None), ("recall", None), ("recall", 2)):
+        race(task, seeds=seeds, progress=False)
+    race(ladder="state", progress=False)
+    assert asked == [1, 3, 2, 3]

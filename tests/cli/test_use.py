@@ -6,7 +6,8 @@ import pytest
 
 import tiny
 from recollect.tasks.text.task import TextTask
-from recollect.train import run as runs
+from recollect.training import evaluation
+from recollect.training import run as runs
 from tiny import invoke
 
 
@@ -15,7 +16,7 @@ def test_baselines_that_have_seen_what_they_are_measured_on_are_called_so(run, t
     other.write_text("the", encoding="utf-8")
     assert "they have seen its answers" in invoke("eval", run.path, "--data", other).stdout
     assert "they have seen its answers" not in invoke("eval", run.path).stdout
-    assert "baselines_seen" not in runs.evaluate(str(run.path), split="valid")
+    assert "baselines_seen" not in evaluation.evaluate(str(run.path), split="valid")
 
 
 @pytest.fixture
@@ -83,3 +84,14 @@ def test_without_a_prompt_a_run_writes_though_its_text_has_no_line_break(text, t
     done = invoke("generate", tmp_path / "run", "--length", 5)
     assert done.exit_code == 0
     assert set(done.stdout) - {"\n"} <= set(text)
+
+
+def test_a_prompt_of_nothing_but_unknown_words_is_warned_of(tmp_path):
+    (tmp_path / "text.txt").write_text(tiny.prose(300))
+    runs.train(
+        TextTask, tiny.configure(tmp_path / "text.txt", "gru", "words", steps=1, vocab=20), str(tmp_path / "run")
+    )
+    done = invoke("generate", tmp_path / "run", "--prompt", "xyzzy plugh", "--length", 3)
+    assert done.exit_code == 0, done.exception
+    assert done.stderr == "warning: prompt 1: nothing but unknown tokens, so it says nothing\n"
+    assert invoke("generate", tmp_path / "run", "--prompt", "the plugh", "--length", 3).stderr == ""

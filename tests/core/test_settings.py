@@ -6,7 +6,7 @@ from typing import Literal, get_type_hints
 import pytest
 
 from recollect.core import settings
-from recollect.core.settings import SettingError
+from recollect.core.settings import ContractError, SettingError, find_name
 from recollect.models import language
 
 
@@ -101,3 +101,16 @@ def test_none_is_a_choice_where_it_is_one():
 def test_whole_numbers_are_read_to_the_last_digit():
     assert settings.parse("seed", "9007199254740993", int) == 2**53 + 1
     assert settings.parse("steps", "1_000", int) == settings.parse("steps", "1k", int) == 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [("lstm", "lstm"), ("LSTM", "lstm"), ("TTT_Linear", "ttt-linear"), ("ttt linear", "ttt-linear"), ("Long", "lstm")],
+)
+def test_a_name_is_found_in_other_letters_and_by_its_alias(given, found):
+    assert find_name("model", given, ["lstm", "ttt-linear"], {"long": "lstm"}) == found
+
+
+def test_a_name_that_is_none_is_refused_with_a_suggestion():
+    with pytest.raises(ContractError, match=r"out of lstm, gru, found 'lstn'; did you mean 'lstm'"):
+        find_name("model", "lstn", ["lstm", "gru"])

@@ -4,10 +4,13 @@ import errno
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from recollect.core.files import locked
 from recollect.data import cache
 from recollect.data.cache import Entry, Sources, hash_json
 from recollect.data.files import DataError
@@ -197,6 +200,34 @@ def test_what_a_crash_left_is_removed_after_a_day(entry):
     assert sorted(path.name for path in entry.folder.glob(".*")) == [".train.new.part", ".valid.old.part"]
 
 
+def test_what_a_killed_process_left_is_removed_by_the_next_that_makes_the_entry(entry):
+    scratch = entry.folder / ".train.killed.part"
+    scratch.mkdir()
+    (scratch / "ids.array").write_text("x")
+    replace(entry, settings={"size": 4}).load_or_make(lambda found: found, lambda writer: None)
+    assert not list(entry.folder.glob(".*"))
+
+
+def test_new_stamps_clear_away_what_a_kill_at_that_moment_left(entry, source):
+    left = entry.folder / ".train.json.1234.part"
+    left.write_text("{")
+    os.utime(source, ns=(LONG_AGO + 1, LONG_AGO + 1))
+    assert opened(entry).load() is not None
+    assert not left.exists()
+    assert record_of(entry)["sources"]["files"][0]["mtime_ns"] == LONG_AGO + 1
+
+
+def test_stamps_stay_where_another_process_writes_in_the_folder(entry, source):
+    before = record_of(entry)
+    writing = entry.folder / ".train.json.1234.part"
+    writing.write_text("{")
+    os.utime(source, ns=(LONG_AGO + 1, LONG_AGO + 1))
+    with locked(entry.folder, wait=False):
+        assert opened(entry).load() is not None
+    assert writing.exists()
+    assert record_of(entry) == before
+
+
 def test_a_folder_in_which_a_process_still_writes_is_left(entry):
     scratch = entry.folder / ".train.busy.part"
     scratch.mkdir()
@@ -222,3 +253,84 @@ def test_an_entry_that_another_process_replaced_is_refused(entry):
     other = opened(entry, settings={"size": 4})
     with pytest.raises(DataError, match="expected the token files just written in .*; run one at a time"):
         other.load_written()
+
+
+HOSTILE = {
+    "an object": {"dtype": "|O"},
+    "fields": {"dtype": "i4,i4"},
+    "a length below zero": {"shape": [-3]},
+    "lengths below zero": {"shape": [-1, -3]},
+    "a huge shape": {"shape": [10**18]},
+    "no shape": {"shape": []},
+    "a path upwards": {"sha256": "/../" * 16},
+    "numbers": {"dtype": 5},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_array_that_lies_is_not_mapped(entry, name):
+    entry.path.write_text(json.dumps(change_array(record_of(entry), **HOSTILE[name])))
+    assert opened(entry).load() is None
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "x" * 5_000, "a\0b"])
+def test_an_array_with_a_name_that_is_a_path_is_not_mapped(entry, name):
+    record = record_of(entry)
+    entry.path.write_text(json.dumps(with_its_hash(record | {"arrays": {name: record["arrays"]["ids"]}})))
+    assert opened(entry).load() is None
+
+
+@pytest.mark.parametrize("which", ["record", "array"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(entry, which):
+    path = entry.path if which == "record" else next(entry.folder.glob("train-ids-*.bin"))
+    path.unlink()
+    os.mkfifo(path)
+    assert opened(entry).load() is None
+
+
+@pytest.mark.parametrize("content", [5, None, [], "x", {"cut": []}])
+def test_content_of_any_kind_is_refused_by_whoever_reads_it(entry, content):
+    """Which is then made again."""
+    entry.path.write_text(json.dumps(with_its_hash(record_of(entry) | {"content": content})))
+
+    def decode(found):
+        return found.content["value"] + 1
+
+    def make(writer):
+        writer.content = {"value": 6}
+
+    assert opened(entry).load_or_make(decode, make) == 7
+
+
+def test_a_folder_that_cannot_be_written_can_be_read(entry, source, monkeypatch):
+    os.utime(source, ns=(LONG_AGO + 1, LONG_AGO + 1))  # so that the record would be written with new stamps
+
+    def fail(path, content):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(cache, "write_aside", fail)
+    assert opened(entry).load().content["value"] == 1
+
+
+def test_a_cache_that_is_a_file_is_refused_in_a_line(tmp_path, source):
+    (tmp_path / "file").write_text("x")
+    entry = Entry(tmp_path / "file" / "cache", "train", Sources([source]), {})
+    with pytest.raises(DataError, match="expected to write token files to .*; make room there, or name another place"):
+        entry.load_or_make(lambda found: found, lambda writer: None)
+
+
+def test_of_two_that_need_an_entry_one_makes_it_and_the_other_waits(tmp_path, source):
+    made = []
+
+    def make(writer):
+        made.append(writer.folder)
+        time.sleep(0.1)
+        writer.add_array("ids", np.dtype("<u2")).append(np.arange(9))
+
+    def get(_):
+        entry = Entry(tmp_path / "cache", "train", Sources([source]), {})
+        return entry.load_or_make(lambda found: found.arrays["ids"].tolist(), make)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(get, range(4))) == [list(range(9))] * 4
+    assert len(made) == 1

@@ -29,6 +29,8 @@ def test_every_known_set_has_what_it_needs():
         assert found.licence
         assert found.about
         assert "train" in found.splits
+        without = [file.path for some in found.splits.values() for file in some if file.address is None]
+        assert bool(found.origin) == bool(without)  # where files come from that have no address
         for file in (file for some in found.splits.values() for file in some):
             path = DATA / file.path
             if path.exists():
@@ -118,7 +120,7 @@ def test_no_network_says_where_to_put_the_file(monkeypatch, served, tmp_path, ho
 
 
 def test_a_set_without_an_address_says_where_to_put_the_file(tmp_path):
-    with pytest.raises(DataError, match=r"no address.*by hand at .*tang_poems.*poems\.txt\.gz"):
+    with pytest.raises(DataError, match=r"no address.*chinese-poetry.*by hand at .*tang_poems.*--data-dir"):
         find_set("tang", TextSet).find()
 
 

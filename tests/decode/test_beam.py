@@ -571,8 +571,11 @@ def test_a_memory_with_a_grid_and_a_summary_is_searched():
     [
         ({"beam": 0}, "beam"),
         ({"beam": 2, "nbest": 3}, "nbest of at most beam \\(2\\), found 3"),
-        ({"length_penalty": -0.1}, "length_penalty of at least 0, found -0.1"),
+        ({"length_penalty": -0.1}, "length_penalty from 0 to 100, found -0.1"),
+        ({"length_penalty": 1e12}, "length_penalty from 0 to 100, found 1e\\+12"),
         ({"coverage": float("nan")}, "coverage"),
+        ({"ratio": 1e19}, "ratio from 0 to 100, found 1e\\+19"),
+        ({"extra": 10**12}, "extra"),
         ({"ratio": -1.0}, "ratio"),
         ({"extra": -1}, "extra"),
         ({"temperature": 1.0}, "beam 1 with a temperature, found 5"),

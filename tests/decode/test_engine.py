@@ -1,5 +1,7 @@
 """The engine writes what a plain loop over the model's call would write, whatever the places, blocks and neighbours."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -7,10 +9,9 @@ from decode.test_stream import PROMPTS, build, every_model, lively, scripted
 from recollect.core import state as states
 from recollect.core.contract import ContractError
 from recollect.data.tokenizers import Chars
-from recollect.decode import sampling, stream
+from recollect.decode import engine, position, sampling, stream
 from recollect.decode.captured import CapturedRun, StaticStep
 from recollect.decode.engine import Engine, ModelStep, draw_thresholds, generate_tokens
-from recollect.decode.flat.model import Flat
 from recollect.decode.position import read_prompts
 from recollect.decode.sampling import choose_tokens, pick_tokens, stable_topk
 
@@ -64,6 +65,48 @@ def test_every_engine_writes_what_a_plain_loop_writes(name, how):
     for kind in (Engine, Placed):
         for exact in (False, True):
             assert write(kind(model, len(PROMPTS), 25, exact=exact), PROMPTS, ahead=8, **how) == expected
+
+
+@every_model
+def test_a_long_text_is_written_in_parts(name, monkeypatch):
+    """A length of 10¹² takes memory for a part at a time, and the cache grows with what is written."""
+    model = build(name)
+    expected = loop(model, PROMPTS)
+    monkeypatch.setattr(position, "PART", 6)
+    monkeypatch.setattr(engine, "PART", 6)
+    for kind in (Engine, Placed):
+        assert write(kind(model, len(PROMPTS), 25), PROMPTS, ahead=8) == expected
+    endless = Engine(model, len(PROMPTS), 10**12)
+    start = endless.read_prompts(PROMPTS)
+    steps = [step for (step,) in itertools.islice(endless.blocks(start, sampling.Config(length=10**11)), 20)]
+    assert [list(row) for row in zip(*steps, strict=True)] == expected
+    assert endless.reserved < 50
+
+
+@every_model
+def test_a_long_prompt_is_read_in_chunks(name, monkeypatch):
+    model = build(name)
+    prompts = [[token % 7 for token in range(start, start + length)] for start, length in ((0, 40), (3, 1), (1, 23))]
+    whole = read_prompts(model, prompts, capacity=4)
+    calls = []
+    ragged = type(model).ragged
+    monkeypatch.setattr(type(model), "ragged", lambda self, x, *rest: calls.append(x.numel()) or ragged(self, x, *rest))
+    monkeypatch.setattr(position, "CHUNK", 24)
+    parts = read_prompts(model, prompts, capacity=4)
+    assert max(calls) <= 24
+    assert len(calls) == 5
+    assert torch.allclose(parts.logits, whole.logits, rtol=1e-10, atol=1e-10)
+    config = sampling.Config(length=4)
+    assert list(generate_tokens(model, parts, config)) == list(generate_tokens(model, whole, config))
+
+
+def test_attention_over_a_long_cache_reads_smaller_chunks(monkeypatch):
+    monkeypatch.setattr(position, "CHUNK", 8)
+    monkeypatch.setattr(position, "MASK", 64)
+    x, transformer, gru = torch.zeros(1, 32, dtype=torch.int64), build("transformer"), build("gru")
+    assert position.chunk_steps(x, transformer.initial_state(1, capacity=32)) == 2
+    assert position.chunk_steps(x, gru.initial_state(1, capacity=32)) == 8
+    assert position.chunk_steps(x[:, :8], transformer.initial_state(1, capacity=32)) == 8
 
 
 @pytest.mark.slow
@@ -143,11 +186,8 @@ def test_a_position_that_was_read_is_not_changed_by_an_engine_that_takes_it():
         assert all(torch.equal(a, b) for a, b in zip(states.leaves(state), states.leaves(kept), strict=True))
 
 
-def test_a_flat_step_is_taken_where_there_is_one_and_not_where_it_should_be_exact():
-    model = build("transformer")
-    assert isinstance(Engine(model, 1, 9).step, Flat)
-    assert isinstance(Engine(model, 1, 9, exact=True).step, ModelStep)
-    assert isinstance(Engine(build("tcn"), 1, 9).step, ModelStep)
+def test_a_step_on_a_cpu_is_the_models_own():
+    assert isinstance(Engine(build("transformer"), 1, 9).step, ModelStep)
 
 
 def test_an_engine_that_is_too_small_says_so():
@@ -161,11 +201,8 @@ def test_an_engine_that_is_too_small_says_so():
 @pytest.mark.parametrize(
     ("name", "precision", "expected"),
     [
-        ("transformer", "bfloat16", "one of float32, float16, int8 on cpu"),
-        ("transformer", "float64", "one of float32"),
-        ("tcn", "int8", "leave it out"),
-        ("ngram", "float16", "leave it out"),
-        ("lstm", "int8", "in float32"),  # it is float64
+        ("transformer", "bfloat16", "one of float32 on cpu"),
+        ("lstm", "int8", "one of float32 on cpu"),
         ("transformer", "float32", "expected a network to be run in float32"),  # it is float64
     ],
 )
@@ -173,18 +210,6 @@ def test_a_precision_that_cannot_be_had_is_refused(name, precision, expected):
     with pytest.raises(ContractError, match=expected) as caught:
         Engine(build(name), 1, 9, precision=precision)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["transformer", "lstm", "gru", "rnn"])
-@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
-def test_rounded_weights_write_as_the_rounded_model_would(name, precision):
-    """Rows of unequal length, and a state that is saved and gone on with, under each precision."""
-    model = build(name).float()
-    engine = Engine(model, 4, 25, precision=precision)
-    together = write(engine, PROMPTS, seed=1)
-    assert together == [write(Engine(model, 1, 25, precision=precision), [prompt], seed=1)[0] for prompt in PROMPTS]
-    if precision != "int8":
-        assert together == loop(model, PROMPTS, seed=1)
 
 
 # ------------------------------------------------------------------------------------------------ choosing

@@ -1,11 +1,13 @@
 """Writing: what comes out is what reading everything anew would give, and nothing is read twice."""
 
 import math
+import random
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 from typer.testing import CliRunner
 
@@ -14,13 +16,15 @@ from recollect.cli import app
 from recollect.core import state as states
 from recollect.core.contract import ContractError
 from recollect.data.tokenizers import Bpe, Bytes, Chars, Words
-from recollect.decode import sampling, stream
+from recollect.decode import position, sampling, stream
 from recollect.decode.engine import generate_tokens
 from recollect.decode.position import read_prompts
 from recollect.models import language, ngram
+from recollect.runtime import reading
+from recollect.runtime.stream import StopStrings
 from recollect.tasks.text.mixture import Mixture
 from recollect.tasks.text.task import TextTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 VOCAB = 7
 LETTERS = "abcdefg"
@@ -381,6 +385,47 @@ def test_rows_stop_each_at_their_own_place():
     assert len({len(text) for text in alone}) > 1
 
 
+def plainly(stops, pieces):
+    """The definition of stopping: all of the text is searched anew for each piece."""
+    held, shown = "", []
+    for piece in pieces:
+        held += piece
+        cuts = [at for stop in stops if (at := held.find(stop)) >= 0]
+        if cuts:
+            return [*shown, held[: min(cuts)]]
+        begun = [n for stop in stops for n in range(1, len(stop)) if held.endswith(stop[:n])]
+        at = len(held) - max(begun, default=0)
+        shown.append(held[:at])
+        held = held[at:]
+    return shown
+
+
+def test_stop_strings_are_found_as_by_a_search_of_the_whole_text():
+    draw = random.Random(0)
+    for _ in range(300):
+        stops = ["".join(draw.choices("ab", k=draw.randint(1, 6))) for _ in range(draw.randint(1, 3))]
+        pieces = ["".join(draw.choices("abc", weights=(5, 5, 1), k=draw.randint(0, 4))) for _ in range(12)]
+        ends = StopStrings(stops)
+        shown = []
+        for piece in pieces:
+            shown.append(ends.push(piece))
+            if ends.met:
+                break
+        assert shown == plainly(stops, pieces)
+
+
+@pytest.mark.parametrize(
+    ("stops", "message"),
+    [
+        (["a" * 10_000_000], "at most 10,000 characters, found one of 10,000,000"),
+        (["a"] * 10_000, "1,000 times --stop, found 10,000"),
+    ],
+)
+def test_a_stop_string_of_megabytes_and_thousands_of_them_are_refused(stops, message):
+    with pytest.raises(ContractError, match=message):
+        write(scripted(Chars("abc"), "abc"), stops=stops)
+
+
 def test_an_empty_stop_string_is_refused():
     with pytest.raises(ContractError, match="--stop"):
         write(scripted(Chars("abc"), "abc"), stops=[""])
@@ -463,6 +508,37 @@ def test_a_state_has_room_for_more_than_was_asked_for_at_first(tmp_path):
     path = str(tmp_path / "state")
     write(used, ["ab"], length=1, state_out=path)
     assert len("".join(write(used, [], length=200, state_in=path))) == 200
+
+
+def test_scores_that_are_no_numbers_are_refused_before_anything_is_written(tmp_path):
+    used = trained(build("lstm"), Chars(LETTERS))
+    path = str(tmp_path / "state")
+    "".join(write(used, ["ab"], length=2, state_out=path))
+    good = states.read(path)
+    names = ["0", *(name for name in good if good[name].is_floating_point() and name != "0")]
+    for name, value in zip(names, (math.nan, math.inf, -math.inf), strict=False):
+        found = good | {name: good[name].clone()}
+        found[name].flatten()[0] = value
+        save_file(found, path)
+        with pytest.raises(states.StateError, match=r"state: expected finite numbers in .*; write the state anew"):
+            "".join(write(used, [], length=2, state_in=path))
+    assert len(names) > 1
+    with torch.no_grad():
+        for weights in used.model.parameters():
+            weights.fill_(math.nan)
+    with pytest.raises(ContractError, match=r"some that are no number; `recollect verify` tells what is wrong"):
+        "".join(write(used, ["ab"], length=2))
+
+
+def test_a_long_prompt_tells_how_far_it_is_and_what_would_take_hours_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(reading, "PATIENCE", -1.0)
+    monkeypatch.setattr(position, "CHUNK", 16)
+    "".join(write(trained(build("lstm"), Chars(LETTERS)), ["ab" * 30], length=1))
+    assert "reading the prompt: 48 of 60 tokens, 0 s left\n" in capsys.readouterr().err
+    monkeypatch.setattr(reading, "MOST_READ", 1000)
+    assert len("".join(write(trained(build("lstm"), Chars(LETTERS)), ["ab" * 30], length=1))) == 61  # it does not grow
+    with pytest.raises(ContractError, match=r"found 60 tokens, which go over .* grows with each; shorten the prompt"):
+        "".join(write(trained(build("transformer"), Chars(LETTERS)), ["ab" * 30], length=1))
 
 
 def test_a_prompt_and_a_state_together_are_refused(tmp_path):

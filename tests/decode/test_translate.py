@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from recollect.decode import beam, translate
+from recollect.decode.cores import map_on_cores
 from recollect.models import seq2seq
 from tasks.translation.cases import build, load
 
@@ -39,10 +40,11 @@ def translated(model, data, texts, **how):
 DRAWN = beam.Config(beam=1, temperature=1.0, extra=4, length_penalty=0.0, seed=5)
 
 
-def test_every_line_comes_back_in_its_place_and_empty_ones_with_nothing(data):
+def test_every_line_comes_back_in_its_place_and_what_says_nothing_with_nothing(data):
+    """Empty lines, and a line of nothing but unknown words."""
     texts, best = translated(build(data), data, LINES)
     assert texts == LINES
-    assert [bool(found) for found in best] == [bool(line.strip()) for line in LINES]
+    assert [bool(found) for found in best] == [bool(line.strip()) and line != LINES[-1] for line in LINES]
     assert best[0] == best[6]
     assert len({str(found) for found in best if found}) > 2, "the model has something to say"
 
@@ -111,3 +113,51 @@ def test_what_came_before_a_line_that_cannot_be_read_is_translated(data):
     assert [next(found)[0], next(found)[0]] == ["a b", "c"]
     with pytest.raises(ValueError, match="line 3"):
         next(found)
+
+
+def test_batches_hold_every_row_once_within_the_limit_and_start_with_the_longest():
+    lengths = [3, 9, 1, 9, 2, 7, 7, 30, 5]
+    batches = translate.cut_batches(lengths, tokens=40, cores=2)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[row] for row in batch)
+        assert len(batch) == 1 or len(batch) * longest <= 20
+    heads = [lengths[batch[0]] for batch in batches]
+    assert heads == sorted(heads, reverse=True)
+
+
+def test_few_rows_are_spread_over_the_cores():
+    lengths = [10] * 100
+    assert len(translate.cut_batches(lengths, tokens=4096, cores=1)) == 1
+    assert [len(batch) for batch in translate.cut_batches(lengths, tokens=4096, cores=2)] == [50, 50]
+    assert len(translate.cut_batches([10] * 20, tokens=4096, cores=2)) == 1  # too few to be worth a core
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_computations_side_by_side_give_their_results_in_order_and_the_threads_back(cores):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(cores)
+    try:
+        seen = set()
+
+        def square(number):
+            seen.add(torch.get_num_threads())
+            return number**2
+
+        assert map_on_cores(square, range(20), cores) == [number**2 for number in range(20)]
+        assert seen == {1}
+        with pytest.raises(ZeroDivisionError):
+            map_on_cores(lambda number: 1 / (number - 3), range(20), cores)
+        assert torch.get_num_threads() == cores
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("search", [beam.Config(beam=2, extra=4), DRAWN], ids=["search", "drawn"])
+def test_the_number_of_cores_changes_no_translation(data, monkeypatch, search):
+    model, texts = build(data), LINES * 4
+    monkeypatch.setattr(translate, "count_cores", lambda device: 1)
+    alone = translated(model, data, texts, search=search)
+    monkeypatch.setattr(translate, "count_cores", lambda device: 2)
+    monkeypatch.setattr(translate, "FEWEST", 1)
+    assert translated(model, data, texts, search=search) == alone

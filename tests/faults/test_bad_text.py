@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -49,6 +48,8 @@ BAD = {
     "latin-1": ("one\ntwo caf\xe9s and na\xefve\n".encode("latin-1"), "byte 11 (line 2)", "latin-1"),
     "gbk": ("one\n床前明月光，疑是地上霜。\n".encode("gbk"), "byte 4 (line 2)", "GBK"),
     "one bad byte": ("日本\nabc".encode() + b"\xff" + b"def\n", "byte 10 (line 2)", "damaged"),
+    "gbk that begins like utf-8": ("联通公司的数据，一共三行。\n".encode("gbk"), "byte 0 (line 1)", "GBK"),
+    "gbk after utf-8 letters": ("\u0769\n".encode() + "床前明月光，疑是地上霜。\n".encode("gbk"), "byte 3", "GBK"),
     "surrogates": (b"ab\xed\xa0\x80", "byte 2 ", "expected UTF-8"),
     "overlong": (b"ab\xc0\x80", "byte 2 ", "expected UTF-8"),
     "binary": (b"\x89PN\x00\x01\x02\x00\x00\x00\x05" * 9, "byte 0", "found"),
@@ -72,6 +73,7 @@ def test_a_wrong_encoding_is_placed_and_guessed(tmp_path, case, size, packed):
         assert where in message
     if "looks like" in message and "binary" not in message:
         assert "iconv -f" in message
+    assert " -c " not in message  # which would delete characters
 
 
 def test_what_iconv_is_told_to_do_mends_the_file(tmp_path):
@@ -85,7 +87,7 @@ def test_what_iconv_is_told_to_do_mends_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("bad", ["caf\xe9 au lait\n".encode("latin-1"), "日本".encode() + b"\xff\n"])
+@pytest.mark.parametrize("bad", ["caf\xe9 au lait\n".encode("latin-1"), "日本和\n".encode("gbk")])
 def test_the_command_of_the_hint_works_as_it_stands(tmp_path, bad, packed):
     folder = tmp_path / "my father's texts"
     folder.mkdir()
@@ -93,7 +95,7 @@ def test_the_command_of_the_hint_works_as_it_stands(tmp_path, bad, packed):
     path.write_bytes(gzip.compress(bad) if packed else bad)
     command = refusal(path).rpartition("with: ")[2]
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
-    assert "".join(chunks(tmp_path / "utf8.txt")) in ("café au lait\n", "日本\n")
+    assert "".join(chunks(tmp_path / "utf8.txt")) in ("café au lait\n", "日本和\n")
 
 
 @pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf", gzip.compress(b"")], ids=["empty", "mark", "packed"])
@@ -134,7 +136,7 @@ def test_a_missing_path_is_answered_with_what_is_there(tmp_path):
         files([])
     for number in range(20):
         (tmp_path / "sub" / f"{number:02}.bin").write_bytes(b"\0")
-    with pytest.raises(DataError, match=r"00\.bin, .* and 12 more"):
+    with pytest.raises(DataError, match=r"00\.bin \(looks like a binary file\), .* and 12 more"):
         files([tmp_path / "sub"])
 
 
@@ -144,7 +146,7 @@ def test_what_is_neither_file_nor_folder_is_refused(tmp_path):
         files([tmp_path / "pipe"])
     (tmp_path / "a.txt").write_text("text")
     assert files([tmp_path]) == [tmp_path / "a.txt"]  # and opening it would wait for ever
-    assert "directory" in refusal(tmp_path).lower()
+    assert "found a folder" in refusal(tmp_path)
 
 
 def test_a_newline_in_a_name_does_not_break_the_line(tmp_path):
@@ -156,7 +158,7 @@ def test_a_newline_in_a_name_does_not_break_the_line(tmp_path):
 # ------------------------------------------------------------------------------------------------- crashes
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "bytes"])
 def test_a_bad_byte_at_the_very_end_leaves_nothing_half_written(tmp_path, kind):
     path = tmp_path / "a.txt"
     good = b"some words and more\n" * 200_000
@@ -199,13 +201,7 @@ data.load([{str(path)!r}])
     (part,) = (tmp_path / "cache").rglob("*.part")
     assert not any(name.endswith((".bin", ".json")) for name in cached(tmp_path))
     assert len(load([path]).train) == 1_800_000
-    assert [*part.iterdir()]  # it may belong to a process that still writes
-    long_ago = time.time() - 2 * cache.STALE
-    for left in (*part.iterdir(), part):
-        os.utime(left, (long_ago, long_ago))
-    path.write_bytes(b"other words\n" * 100)
-    load([path])
-    assert not part.exists()
+    assert not part.exists()  # whoever left it is gone, or the lock would not have been free
 
 
 def test_a_crash_between_tokens_and_record_keeps_the_old_pair_together(tmp_path, monkeypatch):

@@ -17,10 +17,10 @@ from recollect.core import files
 from recollect.core import state as states
 from recollect.decode import sampling, stream
 from recollect.tasks.text.task import TextTask
-from recollect.train import checkpoint
-from recollect.train import run as runs
-from recollect.train.folder import RunError, RunFolder
-from recollect.train.loop import Trainer
+from recollect.training import checkpoint
+from recollect.training import run as runs
+from recollect.training.folder import RunError, RunFolder
+from recollect.training.loop import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -194,13 +194,14 @@ def test_a_spoilt_checkpoint_is_refused_in_one_line_and_kept(run, tmp_path, kind
     assert run.last.read_bytes() == spoilt
 
 
-@pytest.mark.parametrize("part", ["rng.cpu", "model.", "carry", "note", "schedule", "spent"])
+@pytest.mark.parametrize("part", ["rng.cpu", "model.", "carry", "note", "schedule", "spent", "average"])
 def test_a_checkpoint_that_lacks_a_part_is_refused_in_one_line(book, tmp_path, part):
     folder = RunFolder(tmp_path / "run")
     runs.train(TextTask, tiny.configure(book, steps=3, windows="sequential", momentum=0.5), str(folder.path))
     tensors, note = checkpoint.read_tensors(folder.last)
     kept = {name: tensor for name, tensor in tensors.items() if not name.startswith(part)}
-    note = {"note": {}, "schedule": note | {"schedule": 3}, "spent": note | {"spent": {"steps": 3}}}.get(part, note)
+    altered = {"note": {}, "schedule": note | {"schedule": 3}, "spent": note | {"spent": {"steps": 3}}}
+    note = (altered | {"average": note | {"average": 3}}).get(part, note)
     checkpoint.write_tensors(folder.last, kept, note)
     with pytest.raises(checkpoint.CheckpointError) as caught:
         runs.resume(str(folder.path), longer=6)
@@ -300,7 +301,7 @@ def test_a_mixture_of_itself_is_refused(run, tmp_path):
 def test_a_mixture_without_a_sensible_share_is_refused(run, tmp_path, share):
     parts = [str(shutil.copytree(run.path, tmp_path / name)) for name in ("a", "b")]
     run.write_json("config.json", run.config() | {"model": {"name": "mixture", "of": parts}})
-    tensors = {"other": torch.ones(())} if share is None else {"share": torch.tensor(share)}
+    tensors = {"other": torch.ones(())} if share is None else {"share": torch.tensor(share, dtype=torch.float64)}
     checkpoint.write_tensors(run.model_path, tensors, {})
     with pytest.raises(checkpoint.CheckpointError, match="share") as caught:
         runs.load(run.path)
@@ -317,7 +318,9 @@ def test_a_run_folder_that_is_none_is_refused_in_one_line(run, tmp_path, kind):
     elif kind.startswith("without"):
         place = run.path
         names = (
-            ["model.safetensors", "checkpoints/best.safetensors"] if kind == "without weights" else ["tokenizer.json"]
+            ["model.safetensors", "checkpoints/best.safetensors", "checkpoints/last.safetensors"]
+            if kind == "without weights"
+            else ["tokenizer.json"]
         )
         for name in names:
             (place / name).unlink()

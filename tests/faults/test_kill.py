@@ -12,9 +12,9 @@ import pytest
 
 import tiny
 from recollect.tasks.text.task import TextTask
-from recollect.train import checkpoint
-from recollect.train import run as runs
-from recollect.train.folder import RunFolder
+from recollect.training import checkpoint
+from recollect.training import run as runs
+from recollect.training.folder import RunFolder
 
 OTHERS = {  # each kind with something of its own that must survive: an average, noise, a state that is carried
     "ar": {"optimizer": "sgd", "momentum": "0.9"},

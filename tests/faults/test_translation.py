@@ -7,7 +7,7 @@ import pytest
 
 import tiny
 from faults.test_kill import step_of, wait_for
-from recollect.train.folder import RunFolder
+from recollect.training.folder import RunFolder
 
 
 def arguments(out, steps=40, **settings):

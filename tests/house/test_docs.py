@@ -27,7 +27,7 @@ from recollect.core.task import RunConfig
 from recollect.layers import LAYERS, LINEAGE, card, lineage, tcn
 from recollect.models import language, ngram, seq2seq
 from recollect.tasks.text.settings import DataConfig
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -83,6 +83,7 @@ def module(monkeypatch, tmp_path):
     page = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", page)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
     own = dict(LAYERS)
     yield page
     LAYERS.clear()  # a page may add some
@@ -179,7 +180,7 @@ def test_a_link_that_leads_nowhere_is_caught(tmp_path):
 
 # Commands
 
-LAUNCHER = ("check", "test", "bench")  # commands of the script in a checkout, not of the package
+LAUNCHER = ("check", "test", "bench", "wheel")  # commands of the script in a checkout, not of the package
 
 
 def commands(text: str) -> list[list[str]]:

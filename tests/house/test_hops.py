@@ -16,11 +16,29 @@ TINY = ["--set", "eval_rows=4", "--set", "batch=2", "--device", "cpu"]
     [
         (
             ["train", "recall", "--model", "lstm", "--steps", "1", "--width", "4"],
-            ["cli/train.py", "train/run.py", "train/loop.py", "tasks/memory/task.py"],
+            ["cli/train.py", "api/training.py", "training/run.py", "training/loop.py", "tasks/memory/task.py"],
         ),
         (
-            ["race", "recall", "--models", "gru", "--budget", "1", "--params", "2k", "--jobs", "1", "--search", "0"],
-            ["cli/race.py", "race/run.py", "race/entry.py", "train/run.py", "train/loop.py", "tasks/memory/task.py"],
+            [
+                "race",
+                "recall",
+                "--models",
+                "gru",
+                "--budget",
+                "1",
+                "--params",
+                "2k",
+                "--jobs",
+                "1",
+                "--search",
+                "0",
+                "--seeds",
+                "1",
+            ],
+            [
+                *("cli/race.py", "api/racing.py", "racing/run.py", "racing/entry.py"),
+                *("training/run.py", "training/loop.py", "tasks/memory/task.py"),
+            ],
         ),
     ],
     ids=["train", "race"],

@@ -45,6 +45,7 @@ def call(checkout, command, **variables):
         ("race --seeds 3", "", "recollect race --seeds 3"),
         ("", "", "recollect "),
         ("bench step", "", "python -m benchmarks step"),
+        ("wheel --out dist", "", "python -m tools.wheel --out dist"),
         ("check", "[dev]", "python -m pytest -n auto -m not slow -q"),
         ("test -k deep", "[dev]", "python -m pytest -n auto -k deep"),
         ("test deep -k ttt", "[dev,deep]", "python -m pytest -n auto --deep -k ttt"),
@@ -53,6 +54,15 @@ def call(checkout, command, **variables):
 def test_a_command_installs_what_it_needs_once(checkout, command, extras, ran):
     assert call(checkout, command) == (extras, ran)
     assert call(checkout, command) == (None, ran)
+
+
+def test_it_works_through_links_from_wherever_they_lie(checkout, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("bin")
+    (elsewhere / "direct").symlink_to(checkout / "recollect")
+    (elsewhere / "recollect").symlink_to("direct")
+    (checkout / "calls").write_text("")
+    subprocess.run([elsewhere / "recollect", "race"], check=True, capture_output=True, cwd=elsewhere)
+    assert (checkout / "calls").read_text().splitlines()[-1] == "recollect race"
 
 
 def test_a_larger_set_has_the_smaller_ones(checkout):

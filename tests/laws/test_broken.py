@@ -79,6 +79,11 @@ class KeepsTooMuchAlive(Sum):
         return y, State(y[:, -1])  # a view that keeps all of y alive
 
 
+class DeclaresTooMuchWork(Sum):
+    def cost(self, batch, steps, source=0):
+        return Cost(7, batch * 3 * 8)
+
+
 class RemembersOutsideItsState(Sum):
     def update(self, state, x):
         self.calls = getattr(self, "calls", 0) + 1
@@ -107,6 +112,8 @@ def test_the_good_layer_keeps_every_law():
         (WritesInPlace, "Purity", lambda layer: laws.purity(layer, X)),
         (KeepsTooMuchAlive, "Size", lambda layer: laws.size(layer, X)),
         (RemembersOutsideItsState, "File", lambda layer: laws.file(layer, X)),
+        (DeclaresTooMuchWork, "Cost", lambda layer: laws.cost(layer, X)),
+        (CountsThePadding, "Ragged", lambda layer: laws.ragged_values(layer, X, [6, 3, 1])),
     ],
 )
 def test_each_law_catches_the_layer_that_breaks_it(layer, law, run):
@@ -121,6 +128,53 @@ def test_the_message_names_law_layer_chunking_and_error():
     message = str(caught.value)
     for part in ("Chunk law", "ForgetsItsState (3 → 3)", "2+4", "differs by", "allowed 1e-10"):
         assert part in message
+
+
+def test_a_broken_law_says_where_the_outputs_begin_to_differ():
+    with pytest.raises(laws.LawBroken) as caught:
+        laws.cause(broken(SeesTheFuture()), X, 3)
+    assert (caught.value.tensor, caught.value.row, caught.value.step) == ("y", 0, 0)
+    with pytest.raises(laws.LawBroken) as caught:
+        laws.chunk(broken(ForgetsItsState()), X, [2, 4])
+    assert (caught.value.tensor, caught.value.step) == ("y", 2)
+    assert caught.value.error > 0.1
+
+
+def test_outputs_alone_are_compared_where_the_form_of_a_state_is_free():
+    class KeepsAnotherState(Sum):
+        def forward(self, x, state):
+            y = state.total[:, None] + x.cumsum(dim=1)
+            return y, State(y[:, -1].clone())
+
+        def unroll(self, x, state):
+            y, state = super().unroll(x, state)
+            return y, State(state.total + 1)
+
+    layer = broken(KeepsAnotherState())
+    assert laws.chunk_values(layer, X, [6], outputs=True) < 1e-10
+    with pytest.raises(laws.LawBroken, match="total differs"):
+        laws.chunk_values(layer, X, [6])
+
+
+@pytest.mark.parametrize(("share", "holds"), [(0.05, False), (0.2, True)])
+def test_declared_flops_may_differ_by_the_stated_share(share, holds):
+    class DeclaresRoughly(Sum):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(3, 3)
+
+        def read(self, state, x):
+            return self.out(state.total)
+
+        def cost(self, batch, steps, source=0):
+            return Cost(int(1.1 * 18 * batch * steps), batch * 3 * 8)
+
+    layer = broken(DeclaresRoughly())
+    if holds:
+        assert 0.05 < laws.cost(layer, X, share=share) < 0.2
+    else:
+        with pytest.raises(laws.LawBroken, match="356 FLOPs declared .* 324 counted step by step, allowed 5% apart"):
+            laws.cost(layer, X, share=share)
 
 
 def test_symmetry_catches_an_encoder_that_knows_positions():
@@ -198,3 +252,43 @@ def test_the_step_law_catches_a_search_that_reports_other_log_probabilities():
     laws.search(model, memory, [[([4, 2], sums[0])], [([4, 2], sums[1])]], 1, "float64")
     with pytest.raises(laws.LawBroken, match=r"^Step law broken by Seq2Seq .*log p differs by"):
         laws.search(model, memory, [[([4, 2], sums[1])], [([4, 2], sums[0])]], 1, "float64")
+
+
+class Raises(Sum):
+    def forward(self, x, state):
+        if x.shape[1] == 1:
+            raise RuntimeError("no single steps")
+        return self.unroll(x, state)
+
+
+def test_a_broken_law_is_a_result_beside_the_others():
+    layer = broken(WritesInPlace())
+    found = {name: laws.judge(name, layer, law) for name, law in laws.list_laws(layer, X).items()}
+    assert list(found) == ["chunk", "cause", "row", "ragged", "purity", "size", "file"]
+    assert isinstance(found["purity"], laws.LawBroken)
+    assert found["size"] == 0
+
+
+def test_a_layer_that_raises_an_error_breaks_the_law_that_called_it():
+    layer = broken(Raises())
+    found = {name: laws.judge(name, layer, law) for name, law in laws.list_laws(layer, X).items()}
+    assert str(found["chunk"]).startswith(
+        "Chunk law broken by Raises (3 → 3): it raised RuntimeError: no single steps ("
+    )
+    assert found["cause"] == 0
+
+
+def test_running_out_of_memory_breaks_no_law():
+    def law():
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        laws.judge("chunk", Sum(), law)
+
+
+def test_nan_breaks_the_laws_of_values_but_not_those_of_bits():
+    layer, x = broken(Sum()), X * float("nan")
+    found = {name: laws.judge(name, layer, law) for name, law in laws.list_laws(layer, x).items()}
+    assert {name for name, error in found.items() if isinstance(error, laws.LawBroken)} == {
+        "chunk", "cause", "row", "ragged"
+    }  # fmt: skip

@@ -80,8 +80,8 @@ def test_a_captured_step_trains_as_a_plain_one(model, windows):
     """The same weights after twenty steps, in float64; dropout is off, since a graph draws other noise."""
     import tiny
     from recollect.models import language
-    from recollect.train.loop import Trainer
-    from recollect.train.settings import Settings
+    from recollect.training.loop import Trainer
+    from recollect.training.settings import Settings
 
     found = []
     layer = {"window": 16} if model == "transformer" else {}
@@ -103,8 +103,8 @@ def test_a_captured_step_of_a_translator_trains_as_a_plain_one(model, tmp_path):
     from recollect.models import seq2seq
     from recollect.tasks.translation import data as parallel
     from recollect.tasks.translation import task as translation
-    from recollect.train.loop import Trainer
-    from recollect.train.settings import Settings
+    from recollect.training.loop import Trainer
+    from recollect.training.settings import Settings
 
     sources = [source for n in (1, 3, 5) for source in itertools.islice(itertools.permutations("abcdefgh", n), 200)]
     pairs = [(source, source[::-1] + source[: i % 3]) for i, source in enumerate(sources)]
@@ -151,8 +151,8 @@ def test_a_step_through_the_kernels_of_ttt_linear_trains_as_the_plain_form_does(
     import tiny
     from recollect import kernels
     from recollect.models import language
-    from recollect.train.loop import Trainer
-    from recollect.train.settings import Settings
+    from recollect.training.loop import Trainer
+    from recollect.training.settings import Settings
 
     found = []
     for fused in (False, True):

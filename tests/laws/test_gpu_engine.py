@@ -149,7 +149,7 @@ def test_the_step_law_holds_for_captured_steps_in_every_precision(kind, monkeypa
     monkeypatch.setattr(verify, "Engine", Kept)
     model = language.Config(vocab=60, model=kind, width=64, layers=2).build().eval()
     x = torch.randint(60, (3, 40))
-    errors = verify.check_generation(copy.deepcopy(model).double(), model, x)
+    errors = {name: law() for name, law in verify.generation_laws(copy.deepcopy(model).double(), model, x).items()}
     assert set(CAPTURED) <= set(errors)
     assert all(error > 0 for error in errors.values()), "each was rounded, so each was run"
     on_gpu = [engine for engine in engines if engine.device.type == "cuda"]
@@ -170,7 +170,7 @@ def test_the_step_law_holds_for_captured_searches(settings, monkeypatch):
     definition = build_translator(**settings)
     side = SimpleNamespace(begin=BEGIN, end=END, pad=PAD)
     model, memory = copy.deepcopy(definition).float(), encode(definition, [3, 9, 1, 4, 7])
-    errors = verify.check_search(definition, model, memory, side, 9)
+    errors = {name: law() for name, law in verify.search_laws(definition, model, memory, side, 9).items()}
     assert set(errors) == {"step", "step cuda"}
     assert len(replays) == 2
     assert None not in replays

@@ -13,7 +13,6 @@ from decode.test_engine import Placed
 from decode.test_stream import VOCAB, build, every_model
 from recollect.core import laws
 from recollect.decode import verify
-from recollect.decode.flat.matrix import list_packings
 from recollect.decode.flat.model import BLOCK_STEPS, LAYER_STEPS, flatten
 from recollect.models import language
 
@@ -37,12 +36,9 @@ def test_an_engine_gives_the_logits_and_the_state_of_the_definition(name, engine
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.model}-{config.positions}-{config.order}")
 def test_every_precision_of_the_engine_stays_within_its_tolerance(config):
     model = config.build().eval()
-    errors = verify.check_generation(copy.deepcopy(model).double(), model, X)
-    packings = list_packings() if flatten(model) is not None else ()
-    on_cpu = [name for name in errors if "cuda" not in name]
-    assert on_cpu == ["step", *(f"step {packing}" for packing in packings)]
+    errors = {name: law() for name, law in verify.generation_laws(copy.deepcopy(model).double(), model, X).items()}
+    assert [name for name in errors if "cuda" not in name] == ["step"]
     assert all(error > 0 for error in errors.values()), "each was rounded, so each was run"
-    assert errors["step"] < min((errors[f"step {packing}"] for packing in packings), default=1)
 
 
 def test_every_step_that_is_declared_is_put_to_the_law():
@@ -55,5 +51,5 @@ def test_a_search_finds_the_log_probabilities_of_the_definition(settings):
     definition = build_translator(**settings)
     model, memory = copy.deepcopy(definition).float(), encode(definition, [3, 9, 1, 4, 7])
     side = SimpleNamespace(begin=BEGIN, end=END, pad=PAD)
-    errors = verify.check_search(definition, model, memory, side, 9)
+    errors = {name: law() for name, law in verify.search_laws(definition, model, memory, side, 9).items()}
     assert 0 < errors["step"] <= laws.STEP_TOLERANCE["float32"]

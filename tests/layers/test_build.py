@@ -34,7 +34,7 @@ def test_heads_that_do_not_fit_are_refused(make: Any, name: str, settings: dict[
 
 @pytest.mark.parametrize(
     ("wrong", "right"),
-    [("lstn", "lstm"), ("atention", "attention"), ("ttt_mlp", "ttt-mlp"), ("softalign", "soft-align")],
+    [("lstn", "lstm"), ("atention", "attention"), ("tttmpl", "ttt-mlp"), ("softalign", "soft-align")],
 )
 def test_an_unknown_layer_gets_a_suggestion(wrong: str, right: str) -> None:
     with refused("expected a layer out of window, rnn, lstm", f"found {wrong!r}", f"did you mean {right!r}?"):

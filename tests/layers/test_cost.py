@@ -8,7 +8,7 @@ import torch
 from laws.cases import every_layer
 from oracles import source
 from recollect.core import state as states
-from recollect.measure.flops import Counter
+from recollect.core.flops import Counter
 
 
 def count(config: Any, batch: int, steps: int, length: int) -> tuple[int, int]:

@@ -12,14 +12,17 @@ import torch
 from recollect import build, layers, tasks
 from recollect.core.contract import Config as BaseConfig
 from recollect.core.contract import ContractError
+from recollect.core.outside import OutsideError, describe_outside
+from recollect.core.task import RunError
 from recollect.layers import outside, rnn
 from recollect.models import language
 from recollect.models.body import kind_of
-from recollect.race import evidence, run
-from recollect.race.heats import heats
-from recollect.race.terms import Terms, with_models
+from recollect.racing import evidence, run
+from recollect.racing.heats import heats
+from recollect.racing.terms import Terms, with_models
 from recollect.tasks.series import model as forecaster
-from recollect.train import run as training
+from recollect.training import evaluation
+from recollect.training import run as training
 
 FILE = '''"""A layer of one's own.
 
@@ -57,6 +60,7 @@ def _registry():
     yield
     layers.LAYERS.clear()
     layers.LAYERS.update(before)
+    outside.BROKEN.clear()
 
 
 def test_a_layer_that_was_added_is_built_by_its_name():
@@ -95,10 +99,10 @@ def test_an_added_layer_is_trained_measured_and_verified_by_its_name(task, setti
     used = training.load(out)
     assert used.config.model["layer"] == {"gain": 3.0}
     assert sum(p.numel() for p in used.model.parameters()) == pytest.approx(2_000, rel=0.1)
-    assert training.evaluate(out, split="valid")["metric"]["value"] >= 0
-    assert max(training.verify(out).values()) < 1e-10
+    assert evaluation.evaluate(out, split="valid")["metric"]["value"] >= 0
+    assert max(evaluation.verify(out).values()) < 1e-10
     del layers.LAYERS["own"]
-    with pytest.raises(ContractError, match=r"\(or a layer that RECOLLECT_LAYERS names\) out of .*found 'own'"):
+    with pytest.raises(RunError, match=r"\(or a layer that RECOLLECT_LAYERS names\) out of .*found 'own'"):
         training.load(out)
 
 
@@ -140,17 +144,19 @@ def test_a_layer_is_given_the_heads_of_its_model():
 
 def test_tasks_without_stacks_take_their_own_models_alone():
     layers.add("own", Own)
-    for task in ("translation", "captions", "ratings"):
-        with pytest.raises(ContractError, match="expected a model out of .*found 'own'"):
-            training.configure(tasks.find(task), {}, model="own")
+    with pytest.raises(ContractError, match="expected a model out of .*found 'own'"):
+        training.configure(tasks.find("ratings"), {}, model="own")
+    with pytest.raises(ContractError, match="'GRU', which is a cell of theirs; use --model attend --cell gru"):
+        training.configure(tasks.find("translation"), {}, model="GRU")
+    assert training.configure(tasks.find("captions"), {}, model="Attention").model["name"] == "attend"
 
 
 def test_an_added_layer_enters_a_race_and_has_its_card(tmp_path, monkeypatch):
     path = tmp_path / "mine.py"
     path.write_text(FILE)
     monkeypatch.setenv(outside.VARIABLE, str(path))
-    ((name, config),) = outside.found()
-    layers.add(name, config)
+    outside.register(layers.add)
+    assert not outside.BROKEN
     settings = {"length": "8", "load": "2", "vocab": "12", "batch": "4", "eval_rows": "20", "lr": "1e-3"}
     heat = replace(with_models(heats()["recall"], ["rnn", "mine"]), params=1_500, steps=4, settings=settings)
     rows = run.run([heat], Terms(search=0), tmp_path / "out", title="a race", command="recollect race", jobs=1)
@@ -208,5 +214,94 @@ def test_a_file_that_is_no_layer_is_refused_by_name(name, text, message, tmp_pat
         (tmp_path / name).write_text(text)
     monkeypatch.setenv(outside.VARIABLE, str(tmp_path / name))
     monkeypatch.setattr(os, "pathsep", ":")
-    with pytest.raises(ContractError, match=f"RECOLLECT_LAYERS: {message}"):
-        list(outside.found())
+    outside.register(layers.add)
+    with pytest.raises(OutsideError, match=f"RECOLLECT_LAYERS: {message}"):
+        build("mine", dim=4)
+
+
+BAD_CODE = {
+    "def x(:\n": "mine.py, line 1: SyntaxError: invalid syntax",
+    "x = 1\ny = 1 / 0\n": "mine.py, line 2: ZeroDivisionError: division by zero",
+    "import nowhere_to_be_found\n": "mine.py, line 1: ModuleNotFoundError",
+    "\n\nraise SystemExit(3)\n": "mine.py, line 3: expected code that returns, found an exit with the code 3",
+    "x = '\xff'\n": "mine.py, line 1: SyntaxError: .*'utf-8' codec can't decode",
+    "x = 1\0\n": "mine.py.*: .* null bytes",
+    "def f():\n    return f()\nf()\n": "mine.py, line 2: RecursionError",
+    "raise ValueError('a\\nb')\n": "mine.py, line 1: ValueError: a b$",
+    "class Own(BaseException): pass\nraise Own('x')\n": "mine.py, line 2: Own: x",
+    "Config = dict\n": "mine.py: layers: expected a subclass of contract.Config for 'mine'",
+}
+
+
+@pytest.mark.parametrize("code", BAD_CODE)
+def test_a_file_that_cannot_be_used_is_an_error_only_where_its_layer_is_asked_for(code, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_bytes(code.encode("latin-1"))
+    (tmp_path / "other.py").write_text(FILE)
+    monkeypatch.setenv(outside.VARIABLE, os.pathsep.join([str(tmp_path / "mine.py"), str(tmp_path / "other.py")]))
+    outside.register(layers.add)
+    assert build("other", dim=4).width == 4
+    wanted = f"^RECOLLECT_LAYERS: {BAD_CODE[code]}"
+    for ask in (kind_of, lambda model: training.configure(tasks.find("text"), {}, model=model)):
+        with pytest.raises(OutsideError, match=wanted) as caught:
+            ask("mine")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_file_with_the_name_of_a_layer_or_of_another_file_leaves_those_as_they_are(tmp_path, monkeypatch):
+    (tmp_path / "more").mkdir()
+    files = [tmp_path / name for name in ("lstm.py", "mine.py", "more/mine.py")]
+    for file in files:
+        file.write_text(FILE)
+    monkeypatch.setenv(outside.VARIABLE, os.pathsep.join(map(str, files)))
+    outside.register(layers.add)
+    assert "'lstm', which is taken" in str(outside.BROKEN["lstm"])
+    assert "expected files of different names, found a second mine.py" in str(outside.BROKEN["mine"])
+    assert type(build("lstm", dim=4)).__name__ == "LSTM"
+    assert build("mine", dim=4, gain=2.0).width == 4
+
+
+RAISING = (
+    FILE
+    + """
+    def build(self):
+        return Own(self)
+
+
+class Own(rnn.RNN):
+    def forward(self, x, state):
+        return x @ x.new_zeros(x.shape[-1] + 1, 2), state
+"""
+)
+
+
+def test_an_error_in_a_layer_of_ones_own_is_told_with_its_line(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(RAISING)
+    monkeypatch.setenv(outside.VARIABLE, str(tmp_path / "mine.py"))
+    outside.register(layers.add)
+    layer = build("mine", dim=4)
+    with pytest.raises(RuntimeError) as caught:
+        layer(torch.zeros(1, 2, 4), layer.initial_state(1))
+    line = RAISING.splitlines().index("        return x @ x.new_zeros(x.shape[-1] + 1, 2), state") + 1
+    found = describe_outside(caught.value)
+    assert found is not None
+    assert found.startswith(f"mine.py, line {line}: RuntimeError: mat1 and mat2")
+    with pytest.raises(RuntimeError) as ours:
+        torch.zeros(2, 3) @ torch.zeros(2, 3)
+    assert describe_outside(ours.value) is None
+
+
+def test_what_a_file_prints_is_kept_out_of_stdout(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text("print('hello')\n" + FILE)
+    monkeypatch.setenv(outside.VARIABLE, str(tmp_path / "mine.py"))
+    outside.register(layers.add)
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+@pytest.mark.parametrize("task", ["text", "labels", "series", "translation", "captions", "copy"])
+def test_an_own_layer_is_in_every_suggestion_and_names_are_forgiving(task):
+    layers.add("own-idea", Own)
+    kind = tasks.find(task)
+    with pytest.raises(ContractError, match="own-idea, found 'own-ide'; did you mean 'own-idea'"):
+        training.configure(kind, {}, model="own-ide")
+    assert training.configure(kind, {}, model="Own_Idea").model["name"] == "own-idea"
+    assert training.configure(kind, {}, model=kind.default.upper()).model["name"] == kind.default

@@ -291,7 +291,7 @@ def test_weight_dropout_drops_entries_of_u_and_scales_the_rest() -> None:
     assert set(ratio.detach().round(decimals=9).unique().tolist()) == {0.0, 2.0}
 
 
-def cho(layer: gru.Gru, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+def cho(layer: gru.GRU, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     """Cho 2014, equations 5 to 8, layer by layer and step by step; h: B L W."""
     finals = []
     for level in range(h.shape[1]):

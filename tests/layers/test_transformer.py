@@ -1,5 +1,6 @@
 """The Transformer's blocks against torch.nn, and what they are made of against formulas."""
 
+import math
 from typing import Any
 
 import pytest
@@ -157,7 +158,7 @@ def test_dropout_of_a_block_acts_in_training_only() -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "swiglu"])
 def test_a_feed_forward_network_equals_its_formula(activation: str, bias: bool) -> None:
     layer = FeedConfig(dim=4, hidden=7, activation=activation, bias=bias).build().double()
     x = inputs(2, 5, 4)
@@ -171,6 +172,8 @@ def test_a_feed_forward_network_equals_its_formula(activation: str, bias: bool) 
         hidden = up.clamp(min=0)
     elif activation == "gelu":
         hidden = up * 0.5 * (1 + torch.erf(up / 2**0.5))
+    elif activation == "gelu_tanh":  # Hendrycks and Gimpel 2016
+        hidden = 0.5 * up * (1 + torch.tanh((2 / math.pi) ** 0.5 * (up + 0.044715 * up**3)))
     else:
         gate = product(layer.gate, x)
         hidden = gate / (1 + torch.exp(-gate)) * up

@@ -9,8 +9,8 @@ from recollect.tasks.captions import model as captioner
 from recollect.tasks.captions import task as captions
 from recollect.tasks.captions.captioned import Captioned, Part
 from recollect.tasks.decoding import greedy_settings
-from recollect.train.loop import Trainer
-from recollect.train.settings import Settings
+from recollect.training.loop import Trainer
+from recollect.training.settings import Settings
 
 LEFT_OUT = {"a", "of", "small", "large", "circle", "square", "triangle", "cross", "diamond"}
 

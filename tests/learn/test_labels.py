@@ -8,8 +8,8 @@ from recollect.data.tokenizers import Words
 from recollect.models import classifier
 from recollect.tasks.labels import task as labels
 from recollect.tasks.labels.labelled import Artifacts, Labelled, Part
-from recollect.train.loop import Trainer
-from recollect.train.settings import Settings
+from recollect.training.loop import Trainer
+from recollect.training.settings import Settings
 
 pytestmark = pytest.mark.slow  # each trains for a second or two
 
@@ -58,6 +58,35 @@ def test_a_memory_knows_which_came_first(task, model, settings):
     train = Settings(steps=250, lr=1e-2, warmup=20, weight_decay=0.0, eval_every=250)
     trainer = Trainer(task, classifier.Config(model=model, **given).build(), train, None, torch.device("cpu"))
     assert trainer.run()["accuracy"] > 0.95
+
+
+def ends(count, seed):
+    """`dog` or `man` first and another of them last among 38 to 40 words: the label says what came first."""
+    rng = np.random.default_rng(seed)
+    tokens, lengths, answers = [], rng.integers(38, 41, size=count), rng.integers(0, 2, size=count)
+    for length, answer in zip(lengths, answers, strict=True):
+        row = rng.integers(4, len(WORDS), size=length)
+        row[0], row[-1] = 2 + answer, rng.integers(2, 4)
+        tokens.append(row)
+    return Part(np.concatenate(tokens).astype(np.uint8), lengths.astype(np.int32), answers.astype(np.int32))
+
+
+@pytest.mark.parametrize("model", ["rnn", "lstm"])
+def test_evidence_at_the_beginning_is_learned_both_ways_and_not_one_way(model):
+    """Read from the end, the first word is the last that comes; read from the start it is 37 steps or more ago."""
+    kept = Artifacts(classes=("dog first", "man first"), tokenizer=Words(WORDS))
+    task = labels.LabelsTask(
+        labels.Config(batch=32), Labelled("ends", kept, ends(2000, 0), ends(400, 1), None, "ends", [])
+    )
+    found = {}
+    for both_ways in (False, True):
+        torch.manual_seed(0)
+        settings = {"inputs": len(WORDS), "outputs": 2, "width": 16, "layers": 1, "both_ways": both_ways}
+        train = Settings(steps=100, lr=1e-2, warmup=20, weight_decay=0.0, eval_every=100)
+        built = classifier.Config(model=model, **settings).build()
+        found[both_ways] = Trainer(task, built, train, None, torch.device("cpu")).run()["accuracy"]
+    assert found[True] > 0.99
+    assert found[False] < 0.75
 
 
 def test_attention_without_positions_and_a_mean_are_a_bag_again(task):

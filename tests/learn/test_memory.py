@@ -10,8 +10,8 @@ from recollect import tasks
 from recollect.models import classifier
 from recollect.tasks.memory import data as tests
 from recollect.tasks.memory.settings import Config
-from recollect.train.loop import Trainer
-from recollect.train.settings import Settings
+from recollect.training.loop import Trainer
+from recollect.training.settings import Settings
 
 pytestmark = pytest.mark.slow  # each trains for a second or two
 

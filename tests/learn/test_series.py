@@ -9,7 +9,7 @@ from recollect.tasks.series.scaler import fit_scaler
 from recollect.tasks.series.settings import Config
 from recollect.tasks.series.sources import noisy_sine, open_table
 from recollect.tasks.series.task import SeriesTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 
 def train(model, out, **settings):

@@ -10,8 +10,8 @@ import torch
 import tiny
 from recollect.models import language, ngram
 from recollect.tasks.text import task as text
-from recollect.train.loop import Trainer
-from recollect.train.settings import Settings
+from recollect.training.loop import Trainer
+from recollect.training.settings import Settings
 
 SEED = int(os.environ.get("RECOLLECT_SEED", "0"))
 

@@ -19,8 +19,8 @@ from recollect.models.size import parameters
 from recollect.tasks.decoding import greedy_settings
 from recollect.tasks.translation import data as parallel
 from recollect.tasks.translation import task as translation
-from recollect.train.loop import Trainer
-from recollect.train.settings import Settings
+from recollect.training.loop import Trainer
+from recollect.training.settings import Settings
 
 SEED = int(os.environ.get("RECOLLECT_SEED", "0"))
 SHORTEST, LONGEST = 3, 10

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from measure.probes import VOCAB, build, every_kind, subject
+from recollect.core.flops import Counter
 from recollect.measure import cost
-from recollect.measure.flops import Counter
 
 
 @every_kind

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from recollect.core.chart import Chart, Map
 from recollect.measure import gradients
 from recollect.measure.instruments import inspect, instruments
 from recollect.report.drawing import chart as drawing
-from recollect.train import run as training
+from recollect.report.inspection import Inspected, draw
+from recollect.training import run as training
+from report.test_inspection import overlapping
 
 STEPS = {"steps": 6, "warmup": 2, "save_every": 3, "eval_every": 3, "log_every": 1}
 SMALL = {
@@ -136,9 +139,13 @@ def test_every_instrument_reads_every_kind_of_run_or_says_in_a_line_why_not(runs
     assert json.loads(text)["charts"], "something to look at"
     for picture in found.charts:
         check(picture)
-    place = tmp_path / "found.svg"
-    drawing.draw(found.charts[0].to_json(), str(place))
-    assert place.stat().st_size > 1000
+    charts = [picture.to_json() for picture in found.charts]
+    assert found.model
+    drawn = draw(what, [Inspected(f"{task} run", found.model, charts)])
+    assert drawn.count('class="frame scale"') == sum("values" in one for one in charts), "every map has its scale"
+    assert overlapping(drawn) == []
+    assert not re.search(r">[^<]*\d\.[a-z]+[^<]*</text>", drawn), "plain names, not paths of tensors"
+    drawing.save(drawn, str(tmp_path / "found.png"))
 
 
 def check(picture):
@@ -209,10 +216,13 @@ def norm_by_hand(run):
 @pytest.mark.slow
 def test_the_command_speaks_gives_json_and_draws(command, runs, tmp_path):
     path = runs("text", "transformer")
-    code, out, _ = command("inspect", path, "influence", "--text", "the cat", "--out", tmp_path / "map.png")
+    given = ("influence", "--text", "the cat", "--out", tmp_path / "map.png")
+    code, out, _ = command("inspect", path, *given)
     assert code == 0
     assert out.startswith("by gradient: 't', the last output, rests most on ")
-    for name in ("map.png", "map-2.png", "map-3.png"):
+    assert [file.name for file in tmp_path.iterdir()] == ["map.png"], "one panel"
+    assert command("inspect", path, *given, "--parts")[0] == 0
+    for name in ("map.png", "map-1.png", "map-2.png", "map-3.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     code, out, _ = command("inspect", path, "influence", "--text", "the cat", "--layer", 2, "--json")
     found = json.loads(out)
@@ -220,6 +230,21 @@ def test_the_command_speaks_gives_json_and_draws(command, runs, tmp_path):
     assert found["inputs"] == ["t", "h", "e", "␣", "c", "a"]
     assert found["charts"][2]["title"] == "attention, mean of all heads"
     assert len(found["attention"]) == 4
+
+
+@pytest.mark.slow
+def test_several_runs_stand_side_by_side_in_one_picture(command, runs, tmp_path):
+    paths = [runs("text", model) for model in ("rnn", "lstm", "transformer")]
+    code, out, _ = command("inspect", *paths, "influence", "--text", "the cat", "--out", tmp_path / "all.svg")
+    assert code == 0
+    assert out.count("the last output, rests most on") == 6
+    drawn = (tmp_path / "all.svg").read_text("utf-8")
+    assert "Influence: rnn, lstm, transformer" in drawn
+    assert "The same input for all: t h e" in drawn
+    for model in ("rnn", "lstm", "transformer"):
+        assert f"{model}: influence by ablation" in drawn
+    code, out, _ = command("inspect", *paths, "horizon", "--rows", "4", "--json")
+    assert [row["run"] for row in json.loads(out)] == [str(path) for path in paths]
 
 
 @pytest.mark.slow

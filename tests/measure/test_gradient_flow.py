@@ -35,6 +35,19 @@ def test_one_step_of_a_linear_rnn_has_the_jacobian_and_the_spectrum_of_its_matri
     assert spectrum.singular[0] == pytest.approx(torch.linalg.svdvals(layer.U.detach()).tolist())
 
 
+@pytest.mark.parametrize("steps", [4, 8, 60])
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [(0.809, "vanishing"), (0.893, "vanishing"), (0.94, "carried"), (1.06, "carried"), (1.09, "exploding")],
+)
+def test_a_factor_has_one_name_however_long_the_input_is(factor, verdict, steps):
+    norms = factor ** torch.arange(steps, dtype=torch.float64)[None]
+    found = gradient_flow.summarise(norms)
+    assert found.factor == pytest.approx(factor)
+    assert found.verdict == verdict
+    assert f"by a fit to {steps - 1}, which makes × {factor**32:.2g} over 32" in found.words
+
+
 @pytest.mark.parametrize(("radius", "verdict"), [(0.5, "vanishing"), (1.6, "exploding"), (1.0, "carried")])
 def test_vanishing_and_exploding_are_named_and_the_factor_is_the_spectral_radius(radius, verdict):
     layer = LinearRnn(radius=radius)

@@ -6,6 +6,7 @@ from torch import nn
 
 from measure.probes import VOCAB, build, counting, every_kind, subject
 from recollect.core.attribution import normalize_rows
+from recollect.core.contract import ContractError
 from recollect.core.inspection import Probe
 from recollect.measure import gradient_flow, horizon, influence
 from recollect.models import classifier
@@ -20,6 +21,13 @@ def test_no_input_matters_to_an_output_before_it_by_either_measure(kind):
     for found in (influence.by_gradient(given), influence.by_ablation(given), influence.by_ablation(given, by="zero")):
         assert float(found[above].max()) < 1e-12
         assert float(found.diagonal().min()) > 0
+
+
+def test_a_text_too_long_for_a_map_is_refused_before_any_gradient(monkeypatch):
+    monkeypatch.setattr(influence, "by_gradient", None)
+    monkeypatch.setattr(influence, "MOST_STEPS", 5)
+    with pytest.raises(ContractError, match="expected at most 5 steps, .* found 6; lower --steps or shorten --text"):
+        influence.read(subject(build("rnn"), rows=1, steps=6))
 
 
 @every_kind

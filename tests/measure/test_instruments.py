@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from recollect.data.files import Unreachable
+from recollect.core.contract import ContractError
+from recollect.data.errors import Unreachable
 from recollect.measure import instruments
 from recollect.tasks.text import data as corpus
 
@@ -21,3 +22,25 @@ def test_a_shipped_run_can_be_looked_into_where_its_data_cannot_be_had(what, mon
     assert any("a text of the model's own is read" in note for note in first.notes)
     assert "its own writing" in json.dumps(first.to_json())
     assert first.figures == second.figures
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "message"),
+    [
+        ("horizon", {"steps": 10**8}, "--steps: expected at most 100,000, found 100,000,000; each takes"),
+        ("gradients", {"rows": 10**8}, "--rows: expected at most 10,000, found"),
+        ("cost", {"tries": 10**8}, "--tries: expected at most 1,000, found"),
+        ("cost", {"lengths": "10,100000000"}, "--lengths: expected at most 100,000, found 100,000,000"),
+        ("influence", {"draws": 10**8}, "--draws: expected at most 10,000, found"),
+    ],
+)
+def test_counts_that_would_never_end_are_refused_with_their_cost(what, given, message):
+    with pytest.raises(ContractError, match=message):
+        instruments.inspect("demo-text", what, **given)
+
+
+def test_an_influence_of_too_many_passes_is_refused_with_their_number():
+    with pytest.raises(
+        ContractError, match="found that 200 steps with 10,000 draws would take 2,000,000; lower --steps"
+    ):
+        instruments.inspect("demo-text", "influence", text="a" * 201, draws=10_000)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from recollect.core import laws
 from recollect.core.contract import ContractError
@@ -75,3 +76,82 @@ def test_tokens_start_as_far_apart_as_asked(spread):
 def test_tokens_that_start_nowhere_are_refused():
     with pytest.raises(ContractError, match="expected spread above 0, found 0"):
         build(spread=0.0)
+
+
+# ------------------------------------------------------------------------------------------------- both ways
+
+
+@pytest.mark.parametrize("pool", ["last", "mean", "attention"])
+@pytest.mark.parametrize("model", KINDS)
+def test_reading_both_ways_keeps_rows_and_padding_apart(model, pool):
+    torch.manual_seed(1)
+    both = build(model, pool=pool, both_ways=True)
+    assert laws.whole_rows(both, torch.randint(7, (3, 9)), [9, 5, 1]) < 1e-10
+    assert laws.whole_rows(both, torch.randint(7, (3, 9)), [9, 9, 9]) < 1e-10
+    numbers = build(model, inputs=2, tokens=False, pool=pool, both_ways=True)
+    assert laws.whole_rows(numbers, torch.randn(3, 9, 2, dtype=torch.float64), [9, 5, 1]) < 1e-10
+
+
+class ReadsPadding(classifier.BothWays):
+    def forward(self, x, lengths=None):
+        return super().forward(x)
+
+
+class MixesRows(classifier.BothWays):
+    def forward(self, x, lengths=None):
+        y = super().forward(x, lengths)
+        return y - y.mean(dim=0)
+
+
+@pytest.mark.parametrize(("broken", "lengths"), [(ReadsPadding, [9, 5, 1]), (MixesRows, [9, 9, 9])])
+def test_a_reader_of_whole_rows_that_breaks_their_law_is_caught(broken, lengths):
+    torch.manual_seed(1)
+    model = broken(build(both_ways=True).config).double().eval()
+    with pytest.raises(laws.LawBroken, match=f"broken by {broken.__name__}"):
+        laws.whole_rows(model, torch.randint(7, (3, 9)), lengths)
+
+
+@pytest.mark.parametrize(("model", "theirs"), [("rnn", nn.RNN), ("lstm", nn.LSTM), ("gru", nn.GRU)])
+def test_both_ways_are_the_final_outputs_of_the_two_directions_of_torch(model, theirs):
+    torch.manual_seed(1)
+    both = build(model, layers=1, both_ways=True)
+    module = theirs(8, 8, bidirectional=True, batch_first=True).double()
+    ways = {"": both.body.forwards[0].layers[0], "_reverse": both.body.backwards[0].layers[0]}
+    with torch.no_grad():
+        for suffix, layer in ways.items():
+            for name, weight in layer.named_parameters():
+                getattr(module, name + suffix).copy_(weight)
+    x = torch.randint(7, (2, 9))
+    y, _ = module(both.enter(x))
+    expected = both.head(torch.cat([y[:, -1, :8], y[:, 0, 8:]], dim=-1))
+    assert torch.allclose(both.last(x), expected, atol=1e-12)
+
+
+def test_a_mean_both_ways_is_over_the_steps_of_the_row():
+    both, x = build(pool="mean", both_ways=True), torch.randint(7, (1, 9))
+    onward, back = (
+        way[0].unroll(rows, way[0].initial_state(1))[0]
+        for way, rows in (
+            (both.body.forwards, both.enter(x[:, :5])),
+            (both.body.backwards, both.enter(x[:, :5].flip(1))),
+        )
+    )
+    expected = both.head(torch.cat([onward, back.flip(1)], dim=-1).mean(dim=1))
+    assert torch.allclose(both.last(x, torch.tensor([5])), expected, atol=1e-12)
+
+
+def test_both_ways_have_no_state_and_their_cost_is_that_of_two_stacks():
+    one, both = build("lstm"), build("lstm", both_ways=True)
+    assert both.cost(2, 9).state_bytes == 0
+    assert both.cost(1, 9).flops == 2 * one.body.cost(1, 9).flops + 2 * both.head.weight.numel()
+
+
+def test_answers_step_by_step_cannot_be_both_ways():
+    with pytest.raises(ContractError, match="expected one answer a row with both_ways, found pool=each"):
+        build(pool="each", both_ways=True)
+
+
+@pytest.mark.parametrize("x", [torch.zeros(2, 3), torch.zeros(2, 0, dtype=torch.int64)])
+def test_other_inputs_of_both_ways_are_refused_in_a_line(x):
+    with pytest.raises(ContractError, match="expected tokens of shape"):
+        build(both_ways=True)(x)

@@ -6,16 +6,18 @@ import math
 import re
 from base64 import b64decode
 from xml.etree import ElementTree
+from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from recollect import tasks
 from recollect.core import numbers
-from recollect.race.summary import Summary
+from recollect.racing.summary import Summary
 from recollect.report.drawing import chart, colour, figure, scale
-from recollect.report.drawing.colour import Keys
+from recollect.report.drawing.looks import KNOWN, MODELS, Keys, look_of_model
 from recollect.report.pages import claims, race
 from recollect.report.pages.charts import draw_results
 from recollect.report.pages.heat import split_baselines
@@ -164,17 +166,66 @@ def test_a_name_keeps_its_look_and_those_that_share_a_chart_share_no_colour():
     keys.together(["first 5", "x", "y", "z", "first 0"])
     assert {name: keys.of(name) for name in before} == before
     looks = [keys.of(name) for name in ("first 5", "x", "y", "z", "first 0")]
-    assert len({look % len(colour.SERIES) for look in looks}) == 5
+    assert len({look.colour for look in looks}) == 5
     assert len(set(keys.names.values())) == 12
+
+
+def test_every_model_of_the_package_has_a_look_of_its_own_that_never_changes():
+    declared = {model for task in tasks.every() for model in getattr(task, "models", ())}
+    assert declared | {"mixture"} == set(MODELS)
+    assert len(set(MODELS.values())) == len(MODELS)
+    assert len({look[:2] for look in MODELS.values()}) == len(MODELS), "apart without strokes too"
+    printed = " ".join(f"{name}:{look.colour}{look.mark}{look.dashed:d}" for name, look in sorted(MODELS.items()))
+    assert crc32(printed.encode()) == 3038820162, "figures stand in print with these looks; add a line, change none"
+
+
+@pytest.mark.parametrize("kind", [tasks.find("text").models, tasks.find("translation").models])
+def test_models_that_race_each_other_differ_in_colour_or_in_stroke_and_mark(kind):
+    for one, other in itertools.combinations(kind, 2):
+        a, b = MODELS[one], MODELS[other]
+        assert a.colour != b.colour or (a.mark != b.mark and a.dashed != b.dashed), (one, other)
+
+
+def test_a_model_from_outside_has_a_colour_that_no_other_has_and_one_mark_for_ever():
+    own = look_of_model("my-layer", MODELS.values())
+    assert own == look_of_model("my-layer")
+    assert own.colour not in {look.colour for look in KNOWN.values()}
+    for field in (["my-layer", "lstm", "other"], ["other", "my-layer"]):
+        keys = Keys()
+        keys.models(field)
+        assert keys.of("my-layer") == own
+        assert len({keys.of(name).colour for name in field}) == len(field)
+
+
+def test_a_model_looks_alike_in_a_race_in_an_instrument_and_whatever_stands_beside_it():
+    lines = [{"name": f"run of {model}", "model": model, "x": [0, 1], "y": [1, 2]} for model in ("gru", "lstm", "gru")]
+    lines[2]["name"] = "another gru"
+    keys = Keys().of_chart({"lines": lines})
+    assert keys.of("run of gru") == MODELS["gru"]
+    assert keys.of("run of lstm") == MODELS["lstm"]
+    assert keys.of("another gru").colour == MODELS["gru"].colour
+    assert keys.of("another gru") != MODELS["gru"]
 
 
 def test_a_name_of_several_claims_looks_alike_in_all_and_others_take_the_first_colours():
     results = made.claims()
-    results[3]["charts"] = [LINES | {"lines": [{"name": n, "x": [1], "y": [2]} for n in ("own", "lstm", "other")]}]
+    results[3]["charts"] = [LINES | {"lines": [{"name": n, "x": [1], "y": [2]} for n in ("own", "shared", "other")]}]
+    results[2]["charts"] = [LINES | {"lines": [{"name": "shared", "x": [1], "y": [2]}]}]
     keys = claims.share_colours(results)
-    assert list(keys.names) == ["lstm"]
-    assert keys.within(["own", "lstm", "other"]).names == {"lstm": 0, "own": 1, "other": 2}
-    assert keys.within(["rnn"]).names == {"rnn": 0}
+    assert list(keys.names) == ["shared"]
+    assert [keys.within(["own", "shared", "other"]).of(name).colour for name in ("shared", "own", "other")] == [0, 1, 2]
+    assert keys.within(["rnn"]).names == {"rnn": MODELS["rnn"]}
+
+
+def test_curves_that_lie_on_each_other_are_all_seen():
+    lines = [
+        {"name": name, "x": [1, 2, 3, 4], "y": [1, 2, 3, last]} for name, last in zip("abc", (9, 4, 4), strict=True)
+    ]
+    tree = svg(chart.inline(LINES | {"lines": lines, "level": None}, WIDTHS["full"]))
+    assert [len(one.get("points").split()) for one in of(tree, "under2")] == [3], "below two others as far as they go"
+    assert [len(one.get("points").split()) for one in of(tree, "under1")] == [4]
+    css = dict(re.findall(r"\.chart \.(line|under\d)\{[^}]*stroke-width:([\d.]+)", chart.stylesheet()))
+    assert float(css["line"]) < float(css["under1"]) < float(css["under2"]) < float(css["under3"])
 
 
 def axis(tree, vertical):
@@ -324,9 +375,12 @@ def test_every_kind_of_chart_becomes_a_file(tmp_path, ending):
                 assert one["title"] in "".join(ElementTree.parse(path).getroot().itertext())
 
 
-def test_a_figure_in_no_folder_is_refused_before_anything_is_computed(tmp_path):
-    with pytest.raises(figure.FigureError, match=r"expected a folder for the figure, found no .*none; make it first"):
-        figure.check_path(str(tmp_path / "none" / "a.png"))
+def test_a_figure_makes_its_folder_and_where_it_cannot_is_refused_before_anything_is_computed(tmp_path):
+    figure.check_path(str(tmp_path / "none" / "deep" / "a.png"))
+    assert (tmp_path / "none" / "deep").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(figure.FigureError, match=r"expected a folder for the figure, found none that can be made"):
+        figure.check_path(str(tmp_path / "file" / "a.png"))
 
 
 def test_a_figure_without_a_known_ending_is_refused(tmp_path):

@@ -5,8 +5,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tools import results
+from tools import export_page, results
 
+from recollect import tasks
 from web import made
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -111,3 +112,11 @@ def test_every_row_says_where_it_comes_from():
             assert set(row) >= NEEDED, path.name
             assert row["metric"]["rule"]
             assert not any(part.startswith("/") for part in row["command"].split()), "a path of some machine"
+
+
+def test_the_tables_of_the_page_on_export_are_made_from_their_rows():
+    page = (ROOT / "docs" / "export.md").read_text("utf-8")
+    content = json.loads((ROOT / "results" / "export.json").read_text("utf-8"))
+    assert export_page.fill(page, content["rows"]) == page
+    assert {row["task"] for row in content["rows"]} == set(tasks.names())
+    assert all(row["precisions"]["float32"]["largest_error"] <= 1e-5 for row in content["rows"])

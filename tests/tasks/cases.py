@@ -16,7 +16,7 @@ from PIL import Image
 
 import tiny
 from recollect import tasks
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 OUTSIDE = Path(__file__).parent / "outside" / "first"  # a task outside the package, which the suite registers
 STEPS = {"steps": 8, "warmup": 2, "save_every": 3, "eval_every": 4, "log_every": 2}
@@ -179,11 +179,11 @@ SMALL = {
         },
     ),
     "series": Small(
-        settings={"lookback": 12, "horizon": 4, "batch": 8, "width": 8},
+        settings={"lookback": 12, "horizon": 4, "batch": 8, "width": 8, "valid_share": 0.2},
         data="hours.csv",
         models={
-            "gru": {"segment": 4, "head_dropout": 0.3},
-            "lstm": {"ahead": "recursive", "intervals": "gaussian"},
+            "gru": {"segment": 4, "head_dropout": 0.3, "calendar": True},
+            "lstm": {"ahead": "recursive", "intervals": "gaussian", "target": "a", "past": "b"},
             "transformer": {
                 "heads": 2,
                 "segment": 4,
@@ -221,6 +221,8 @@ SMALL = {
         models={
             "gru": {"width": 8, "layers": 2, "dropout": 0.3, "pool": "attention"},
             "transformer": {"width": 8, "layers": 2, "heads": 2, "smoothing": 0.1},
+            "lstm, both ways": {"width": 8, "layers": 2, "dropout": 0.2, "both_ways": True, "pool": "mean"},
+            "gru, both ways, images": {"data": "images", "width": 8, "layers": 1, "both_ways": True},
             "lstm, images": {"data": "images", "width": 8, "layers": 2, "permute": 0, "choose": "nats"},
             "tcn, images": {"data": "images", "width": 8, "layers": 2, "step": "row", "pool": "mean"},
             "bag": {},

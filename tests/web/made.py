@@ -81,6 +81,7 @@ def row(heat, model, seed, value, *, rung=None, rng=None, better="higher"):
             for n in (64, 256, 1024, 4096)
         ],
         "baselines": {"chance": 0.9375, "most frequent": 0.929},
+        "fair": {"data": "b546ea56", "tokenizer": None, "batch": 64},
         "unfair": [],
         "search": None,
         "run": f"runs/{heat}-{model}-{seed}",

@@ -3,6 +3,7 @@
 import pytest
 
 from recollect.report.pages import claims, race
+from report.test_injection import PLANTS, planted_race
 from web import made
 
 pytestmark = pytest.mark.deep
@@ -13,7 +14,9 @@ GROUND, DARK = "getComputedStyle(document.body).backgroundColor", "rgb(20, 23, 2
 def addresses(tmp_path_factory):
     home = tmp_path_factory.mktemp("pages")
     claims.write(made.claims(), home / "claims.html")
+    hostile = {f"hostile-{i}": race.write(made.save(home / f"{i}", *planted_race(t))) for i, t in enumerate(PLANTS)}
     return {
+        **{name: path.as_uri() for name, path in hostile.items()},
         "race": race.write(made.save(home / "full", *made.full())).as_uri(),
         "empty": race.write(made.save(home / "empty", made.race(made.heat()), [])).as_uri(),
         "claims": (home / "claims.html").as_uri(),
@@ -31,6 +34,20 @@ def test_a_page_fits_and_is_silent(open_page, addresses, name, width, dark):
     assert errors == []
     assert console == []
     assert [url for url in requests if not url.startswith("data:")] == [addresses[name]]
+
+
+@pytest.mark.parametrize("number", range(len(PLANTS)))
+def test_what_somebody_planted_in_a_race_does_nothing(open_page, addresses, number):
+    page, errors, console, requests = open_page(addresses[f"hostile-{number}"], width=1280)
+    dialogs = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message) or dialog.dismiss())
+    for link in page.locator("main a").all()[:10]:
+        link.click()
+    page.click("#theme")
+    assert (errors, console, dialogs) == ([], [], [])
+    assert {url for url in requests if not url.startswith("data:")} == {addresses[f"hostile-{number}"]}
+    assert page.evaluate("document.scripts.length") == 1
+    assert page.text_content("#theme") == "Light page"  # the page's own script runs
 
 
 @pytest.mark.parametrize("width", [1280, 360])

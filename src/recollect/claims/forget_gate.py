@@ -23,7 +23,7 @@ SEEDS = 5
 FACTOR = 1_000.0  # between the gradients at the biases 5 and 1, with random weights
 
 
-def carried(layer: lstm.Lstm, x: Tensor) -> float:
+def carried(layer: lstm.LSTM, x: Tensor) -> float:
     """The spectral norm of ∂c_T/∂c_0."""
     start = layer.initial_state(1, like=x)
     first = start.c.clone().requires_grad_()

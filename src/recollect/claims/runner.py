@@ -6,19 +6,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import torch
 
-from ..core.files import write_aside
-from ..train.folder import commit, machine
-from ..train.loop import Interrupted
-from ..train.progress import format_seconds
+from ..core import typed
+from ..core.chart import check_chart
+from ..core.files import check_place, locked, read_file, remove_leftovers, write_aside
+from ..core.limits import one_line
+from ..core.sharing import share_text
+from ..training.folder import commit, machine
+from ..training.loop import Interrupted
+from ..training.progress import format_seconds
 from . import load, names
 from .claim import Claim, Effort
+from .laboratory.watch import watched
 
 SCHEMA = 1
 FILE = "claims.jsonl"
+MOST_BYTES = 1 << 28  # of the file
 FAILED = "failed"  # in place of a verdict
 
 
@@ -26,14 +32,24 @@ def run(wanted: Sequence[str], effort: Effort, out: Path, say: Callable[[str, st
     """Judge every claim of `wanted` that `out` does not hold yet. Returns all rows of `out`, in the order of `names`.
 
     A claim whose experiment breaks is a row that says so, and is tried again by the next run. `say` is given a text and
-    what ends it: each claim's line is begun before its experiment and ended after it.
+    what ends it: each claim's line is begun before its experiment and ended after it, with the progress between.
     """
     out.mkdir(parents=True, exist_ok=True)
+    busy = f"{out}: expected a folder that no other run of claims writes to, found one in use; use another --out"
+    with locked(out, wait=False, busy=busy):
+        remove_leftovers(out)
+        return _run(wanted, effort, out, say)
+
+
+def _run(wanted: Sequence[str], effort: Effort, out: Path, say: Callable[[str, str], None]) -> list[dict[str, Any]]:
+    check_place(out / FILE)
     rows = {row["id"]: row for row in read(out / FILE)}
     spent = tried = 0.0
     for number, name in enumerate(wanted, 1):
-        say(f"[{number}/{len(wanted)}] {name}: ", "")
-        before, row = rows.get(name), _try(name, effort, rows.get(name))
+        head, before = f"[{number}/{len(wanted)}] {name}: ", rows.get(name)
+        say(head, "")
+        with watched(head, say):
+            row = _try(name, effort, before)
         if row is before:
             say(f"{row['verdict']} (already in {out / FILE})", "\n")
             continue
@@ -46,20 +62,51 @@ def run(wanted: Sequence[str], effort: Effort, out: Path, say: Callable[[str, st
     return [rows[name] for name in _ordered(rows)]
 
 
+class RowShape(TypedDict):
+    """A row of claims.jsonl."""
+
+    id: str
+    statement: str
+    verdict: str
+    summary: str
+    seconds: float
+    figures: dict[str, Any]
+    charts: list[Any]
+    sources: NotRequired[list[str]]
+    experiment: NotRequired[str]
+    decided: NotRequired[str]
+    note: NotRequired[str]
+    deterministic: NotRequired[bool]
+    effort: NotRequired[str]
+    device: NotRequired[str]
+    seeds: NotRequired[int | None]
+    commit: NotRequired[str]
+    machine: NotRequired[dict[str, str | float | None]]
+
+
+def check_row(row: Any) -> None:
+    """Refuse what is no row of a claim."""
+    typed.read(row, RowShape)
+    typed.check_bounds(row, counts=("seconds", "seeds"), names=("id", "verdict", "name", "x", "title", "level_name"))
+    for number, chart in enumerate(row["charts"]):
+        check_chart(chart, f"charts[{number}]")
+
+
 def read(path: Path) -> list[dict[str, Any]]:
     """The rows of an earlier run."""
     if not path.exists():
         return []
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_file(path, MOST_BYTES).split(b"\n"), 1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
-        except ValueError:
-            row = None
-        if not isinstance(row, dict) or not {"id", "verdict", "seconds"} <= set(row):
+            check_row(row)
+        except (ValueError, RecursionError) as error:
             raise ValueError(
-                f"{path}, line {number}: expected the row of a claim, found something else; remove the line"
-            )
+                f"{path}, line {number}: expected the row of a claim, found something else ({error}); remove the line"
+            ) from None
         rows.append(row)
     return rows
 
@@ -108,7 +155,7 @@ def _try(name: str, effort: Effort, before: dict[str, Any] | None) -> dict[str, 
     except Interrupted as error:
         raise Interrupted(f"stopped while {name} ran; the same command goes on with it") from error
     except Exception as error:  # whatever breaks one experiment is no reason to give the others up
-        reason = " ".join(str(error).split()) or "no reason given"
+        reason = share_text(one_line(" ".join(str(error).split()))) or "no reason given"
         row |= {"verdict": FAILED, "summary": f"{type(error).__name__}: {reason}"}
     return row | {"seconds": time.perf_counter() - started, "commit": commit(), "machine": machine()}
 

@@ -47,7 +47,7 @@ def loop(A: Tensor, b: Tensor) -> Tensor:
     return torch.stack(found)
 
 
-def tanh_rnn(gain: float, scale: float) -> tuple[rnn.Rnn, Tensor]:
+def tanh_rnn(gain: float, scale: float) -> tuple[rnn.RNN, Tensor]:
     draw = torch.Generator().manual_seed(0)
     layer = rnn.Config(dim=WIDTH, bias=False).build().double()
     with torch.no_grad():
@@ -58,7 +58,7 @@ def tanh_rnn(gain: float, scale: float) -> tuple[rnn.Rnn, Tensor]:
 
 
 @torch.no_grad()
-def newton(layer: rnn.Rnn, x: Tensor) -> tuple[int | None, list[float]]:
+def newton(layer: rnn.RNN, x: Tensor) -> tuple[int | None, list[float]]:
     """Rounds until all states are those of the loop (None: not within n rounds), and the error after each."""
     expected, _ = layer(x, layer.initial_state(1, like=x))
     expected, U = expected[0], layer.get_parameter("weight_hh_l0")

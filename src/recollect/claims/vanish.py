@@ -33,7 +33,7 @@ LEAST = 1e-290
 STRAIGHT, FLAT = 0.95, 0.02  # R² of a geometric curve; |slope| below which it is neither shrinking nor growing
 
 
-def back(layer: rnn.Rnn, x: Tensor, h: Tensor) -> Tensor:
+def back(layer: rnn.RNN, x: Tensor, h: Tensor) -> Tensor:
     """∂h_T/∂h_{T−k} for k = 1 … T, by backpropagation: T W W. x: 1 T D, h: 1 1 W."""
     state = rnn.State(h.clone().requires_grad_())
     seen = [state.h]

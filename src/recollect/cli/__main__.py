@@ -1,3 +1,6 @@
-from . import main
+"""`python -m recollect.cli`: the same as `python -m recollect`."""
 
-main()
+if __name__ == "__main__":
+    from . import main
+
+    main()

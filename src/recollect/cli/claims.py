@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .common import Device, Json, app, device_of, print_json
+from .common import Device, Json, app, device_of, name_place, print_json
+
+MOST_SEEDS = 1_000
 
 
 @app.command(epilog="Example: [bold]recollect claims vanish forget-gate --out claims[/bold]")
@@ -17,7 +19,9 @@ def claims(
     ] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of each, instead of its own number.")] = None,
     device: Device = "auto",
-    out: Annotated[str, typer.Option(help="Where rows and page go; a stopped run goes on from there.")] = "claims",
+    out: Annotated[
+        str, typer.Option(help="Where rows and page go; a stopped run goes on from there.", callback=name_place)
+    ] = "claims",
     json: Json = False,
 ) -> None:
     """What textbooks and papers say about this lineage, each put to an experiment and judged."""
@@ -25,7 +29,7 @@ def claims(
 
     from ..claims import load, names, runner
     from ..claims.claim import Effort
-    from ..layers import known
+    from ..core.settings import known
     from ..report.pages import claims as page
     from ..report.table import render
 
@@ -37,6 +41,11 @@ def claims(
         else:
             print(render("The claims", ("id", "statement"), found), end="")
         return
+    if seeds is not None and seeds > MOST_SEEDS:
+        raise ValueError(
+            f"--seeds: expected at most {MOST_SEEDS:,}, found {seeds:,}, with which {len(wanted)} claims would "
+            f"train at least {seeds * len(wanted):,} models"
+        )
     place = Path(out)
     effort = Effort(full=full, device=device_of(device), seeds=seeds)
     rows = runner.run(wanted, effort, place, lambda text, end: print(text, end=end, file=sys.stderr, flush=True))

@@ -1,23 +1,37 @@
 """What the commands share: the application, the flags that several have, ways in and out."""
 
+import copy
 import inspect
+import os
 import sys
 import types
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TextIO, Union, get_args, get_origin
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, BinaryIO, TextIO, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
 
+from ..core.limits import one_line
 from ..core.settings import Flag
 
 Flags = Mapping[str, tuple[Flag, Any]]  # setting → its flag and its type
+MOST_LINE = 1 << 24  # bytes of a line of stdin
+MOST_TEXT = 1 << 28  # bytes of stdin where it is read as one text
+MOST_USAGE = 300  # characters of a message about wrong usage
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer has no public name for it
 HELP = {"help_option_names": ["-h", "--help"]}
 DECLARED: dict[str, Callable[[], Any]] = {}  # command → how it is made with its declared flags
 
 
 class Commands(TyperGroup):
     """The commands; one whose flags are declared elsewhere is made with them when it is called, not before."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:  # it quotes what was given, of any length
+            error.message = one_line(error.message, MOST_USAGE)  # type: ignore[attr-defined]
+            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -69,7 +83,10 @@ def _sign(function: Callable[..., None], parameters: list[inspect.Parameter]) ->
 
 
 def _with_help(argument: inspect.Parameter, text: str) -> inspect.Parameter:
-    return argument.replace(annotation=Annotated[str, typer.Argument(help=text)])
+    kind, info = get_args(argument.annotation)
+    info = copy.copy(info)
+    info.help = text
+    return argument.replace(annotation=Annotated[kind, info])
 
 
 def _parameter(name: str, flag: Flag, hint: Any) -> inspect.Parameter:
@@ -97,26 +114,36 @@ def top(
         raise typer.Exit
 
 
+def name_place(param: typer.CallbackParam, value: Any) -> Any:
+    """A file or folder as it was named, `~` filled in; an empty name is refused, or a default would take its place."""
+    if isinstance(value, list | tuple):
+        return [name_place(param, one) for one in value]
+    if not isinstance(value, str):
+        return value
+    found = os.path.expanduser(value)
+    if not found or found.startswith("~"):
+        flag = param.opts[0] if param.param_type_name == "option" else str(param.name).upper()
+        reason = f"{found!r}, and nobody of that name" if found else "an empty one"
+        raise ValueError(f"{flag}: expected the name of a file or folder, found {reason}; name another")
+    return found
+
+
 Data = Annotated[list[str] | None, typer.Option(help="File, folder or known set; may be given more than once.")]
-DataDir = Annotated[str | None, typer.Option(help="Folder with copies of the known sets (or RECOLLECT_DATA).")]
+DataDir = Annotated[
+    str | None, typer.Option(help="Folder with copies of the known sets (or RECOLLECT_DATA).", callback=name_place)
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
-Run = Annotated[str, typer.Argument(help="A run folder.")]
+Run = Annotated[str, typer.Argument(help="A run folder.", callback=name_place)]
 Set = Annotated[list[str] | None, typer.Option("--set", help="key=value: any other setting.", show_default=False)]
 
 
 def device_of(name: str) -> str:
+    """A device of this machine; nothing is imported for the CPU."""
     if name == "cpu":
         return name
-    import torch
+    from ..api.loading import check_device
 
-    count = torch.cuda.device_count()
-    if name == "auto":
-        return "cuda" if count else "cpu"
-    there = ["cuda", *(f"cuda:{number}" for number in range(count))] if count else []
-    if name not in there:
-        use = ", ".join([*there, "cpu"])
-        raise ValueError(f"--device: expected a device of this machine, found {name!r}; use {use} or auto")
-    return name
+    return check_device(name)
 
 
 def print_json(content: object, file: TextIO | None = None) -> None:
@@ -133,10 +160,40 @@ def numbered(path: str, number: int) -> str:
     return path if number == 1 else str(place.with_name(f"{place.stem}-{number}{place.suffix}"))
 
 
+def open_stdin() -> BinaryIO:
+    """The bytes of stdin."""
+    if sys.stdin is None:
+        raise ValueError("stdin: expected text, found it closed; give a file or a pipe")
+    return sys.stdin.buffer
+
+
+def read_stdin() -> str:
+    """All of stdin as one text."""
+    content = open_stdin().read(MOST_TEXT + 1)
+    if len(content) > MOST_TEXT:
+        raise ValueError(f"stdin: expected at most {MOST_TEXT:,} bytes, found more; give less of it")
+    try:
+        return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"stdin: expected UTF-8, found a byte that is none ({error.reason})") from None
+
+
+def is_live() -> bool:
+    """Whether somebody types what a command reads."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def check_utf8(flag: str, texts: Sequence[str] | None) -> None:
+    """Refuse texts of the command line that hold bytes which are no UTF-8: Python has marked them there."""
+    if any("\udc80" <= char <= "\udcff" for text in texts or () for char in text):
+        raise ValueError(f"{flag}: expected UTF-8, found a byte that is none")
+
+
 def lines_of_stdin(live: bool) -> Any:
     """The lines of stdin, parted at \\n alone; on a terminal with a prompt, elsewhere with a count on stderr."""
     import time
 
+    source = open_stdin()
     if live:
         print("one line at a time; end with Ctrl-D", file=sys.stderr)
     began = last = time.monotonic()
@@ -144,10 +201,12 @@ def lines_of_stdin(live: bool) -> Any:
     while True:
         if live:
             print("> ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.buffer.readline()
+        line = source.readline(MOST_LINE + 1)
         if not line:
             return
         number += 1
+        if len(line) > MOST_LINE:
+            raise ValueError(f"stdin, line {number}: expected at most {MOST_LINE:,} bytes, found more; break it up")
         try:
             yield (
                 line.decode("utf-8").removesuffix("\n").removesuffix("\r").removeprefix("\ufeff" if number == 1 else "")

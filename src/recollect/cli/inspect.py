@@ -1,12 +1,23 @@
 """The instruments."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..core.settings import flags_of
-from .common import DataDir, Device, Flags, Json, Run, command_with_flags, device_of, numbered, print_json
+from .common import (
+    DataDir,
+    Device,
+    Flags,
+    Json,
+    check_utf8,
+    command_with_flags,
+    device_of,
+    name_place,
+    print_json,
+)
 
 
 def instrument_flags() -> Flags:
@@ -30,39 +41,76 @@ def list_instruments() -> str:
 
 @command_with_flags(
     instrument_flags,
-    lambda: {"what": f"{list_instruments()}."},
-    epilog="Example: [bold]recollect inspect runs/text-lstm-0 gradients --out flow.png[/bold]",
+    lambda: {"what": f"Runs, then an instrument: {list_instruments()}."},
+    epilog="Example: [bold]recollect inspect runs/text-rnn-0 runs/text-lstm-0 state --out both.png[/bold]",
 )
 def inspect(
-    run: Run,
-    what: Annotated[str, typer.Argument(help="An instrument.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(help="Runs, then an instrument.", metavar="RUN... INSTRUMENT", callback=name_place),
+    ],
     out: Annotated[
-        str | None, typer.Option(help="Draw it: FILE.png, .svg or .pdf; more pictures as FILE-2.png.")
+        str | None,
+        typer.Option(help="Draw all of it as one panel: FILE.png, .svg or .pdf.", callback=name_place),
     ] = None,
+    parts: Annotated[
+        bool, typer.Option("--parts", help="With --out: each chart as a file too, FILE-1.png, FILE-2.png.")
+    ] = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
     json: Json = False,
     **flags: Any,
 ) -> None:
-    """Look inside a run: what it remembers, how far back, by what way gradients go, and what a length costs."""
+    """Look inside runs: what they remember, how far back, by what way gradients go, and what a length costs."""
+    from ..core.settings import known
     from ..measure import instruments
-    from ..report import gaze
-    from ..report.drawing import chart, figure
+    from ..report.drawing import figure
 
+    *runs, instrument = what
+    if not runs:
+        raise ValueError(f"inspect: expected a run and an instrument, found {instrument!r} alone; name both")
+    known("instrument", instrument, instruments.instruments())
+    for name, value in flags.items():
+        check_utf8(f"--{name}", [value] if isinstance(value, str) else None)
+    if parts and not out:
+        raise ValueError("--parts: expected --out with it, found none; name the file")
     if out:
         figure.check_path(out)
-    found = instruments.inspect(run, what, device=device_of(device), data_dir=data_dir, **flags)
-    for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
+    found = [instruments.inspect(run, instrument, device=device_of(device), data_dir=data_dir, **flags) for run in runs]
+    for run, each in zip(runs, found, strict=True):
+        for note in each.notes:
+            print(f"note: {note}" if len(runs) == 1 else f"note: {run}: {note}", file=sys.stderr)
     if json:
-        print_json({"run": run, "instrument": what} | found.to_json())
+        rows = [{"run": run, "instrument": instrument} | each.to_json() for run, each in zip(runs, found, strict=True)]
+        print_json(rows[0] if len(rows) == 1 else rows)
     else:
-        for line in found.summary:
-            print(line)
-    if out and found.picture is not None:
-        gaze.draw(found.picture, found.figures["words"], found.figures["weights"], out, found.figures["kind"])
-        print(f"drawn: {out}", file=sys.stderr)
-    elif out:
-        for number, one in enumerate(found.charts, 1):
-            chart.draw(one.to_json(), numbered(out, number))
-            print(f"drawn: {numbered(out, number)}: {one.title}", file=sys.stderr)
+        for run, each in zip(runs, found, strict=True):
+            for line in each.summary:
+                print(line if len(runs) == 1 else f"{run}: {line}")
+    if out:
+        draw_panel(instrument, runs, found, out, parts=parts)
+
+
+def draw_panel(instrument: str, runs: list[str], found: list[Any], out: str, *, parts: bool) -> None:
+    """One figure of what an instrument found in each run, and its charts as files of their own where asked for."""
+    from ..report import gaze, inspection
+    from ..report.drawing import chart
+
+    every = []
+    for run, each in zip(runs, found, strict=True):
+        drawn = [one.to_json() for one in each.charts]
+        if each.picture is not None:
+            seen = gaze.chart(each.picture, each.figures["words"], each.figures["weights"], each.figures["kind"])
+            drawn = [seen]
+        name = Path(run).name or run
+        every.append(inspection.Inspected(name, each.model or name, drawn, each.figures.get("inputs", ())))
+    chart.save(inspection.draw(instrument, every), out)
+    print(f"drawn: {out}", file=sys.stderr)
+    if parts:
+        place, number = Path(out), 0
+        for run in every:
+            for one in run.charts:
+                number += 1
+                file = str(place.with_name(f"{place.stem}-{number}{place.suffix}"))
+                chart.draw(one, file)
+                print(f"drawn: {file}: {one['title']}", file=sys.stderr)

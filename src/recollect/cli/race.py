@@ -1,12 +1,14 @@
 """The race, and its page."""
 
+import shlex
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .common import Data, DataDir, Device, Json, Set, app, device_of, print_json
+from .common import Data, DataDir, Device, Json, Set, app, name_place, print_json
 
 
 @app.command(epilog="Example: [bold]recollect race text --models ngram,lstm,transformer --seeds 3[/bold]")
@@ -27,7 +29,9 @@ def race(
     ] = "params",
     budget: Annotated[str | None, typer.Option(help="How much of that; with params: steps. Such as 500 or 1M.")] = None,
     params: Annotated[str | None, typer.Option(help="Parameters of each model, such as 150k.")] = None,
-    seeds: Annotated[int, typer.Option(help="How often each model runs.")] = 1,
+    seeds: Annotated[
+        int | None, typer.Option(help="How often each model runs (default: 3; 1 where no task is named).")
+    ] = None,
     search: Annotated[
         int | None, typer.Option(help="Learning rates to try for each (default: committed ones, else 3).")
     ] = None,
@@ -36,61 +40,37 @@ def race(
     ] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
-    out: Annotated[str | None, typer.Option(help="Where all goes; a stopped race goes on from there.")] = None,
+    out: Annotated[
+        str | None, typer.Option(help="Where all goes; a stopped race goes on from there.", callback=name_place)
+    ] = None,
     settings: Set = None,
     json: Json = False,
 ) -> None:
     """Every model of the lineage on the same task, on equal terms: a table, and a page that explains it."""
-    from ..core.settings import SettingError, known, number, split
-    from ..race import heats as declared
-    from ..race import run as races
-    from ..race.processes import count_cores
-    from ..race.terms import Terms, with_models
-    from ..report.pages import race as page
-    from ..train.progress import Progress
+    from ..api.racing import race as run_race
+    from ..core.settings import SettingError, split
+    from ..report.table import render
 
-    if ladder is not None:
-        if task is not None or models is not None:
-            raise SettingError("--ladder: expected neither a task nor --models with it; a ladder names its own")
-        heats = [declared.ladders()[known("ladder", ladder, declared.ladders())]]
-    elif task is not None:
-        heats = [declared.heats()[known("task", task, declared.heats())]]
-    else:
-        heats = declared.default_heats()
-    if models is not None:
-        heats = [with_models(heat, [name.strip() for name in models.split(",")]) for heat in heats]
-    where = device_of(device)
-    given = {"data": tuple(data or ()), "valid": tuple(valid or ()), "tokenizer": tokenizer, "pair": pair}
-    terms = Terms(
-        equal=equal,
-        budget=None if budget is None else number(budget, "--budget"),
-        params=None if params is None else int(number(params, "--params")),
-        seeds=seeds,
-        settings=split(settings or []),
-        data={name: value for name, value in given.items() if value},
-        device=where,
-        data_dir=data_dir,
-        search=search,
-    )
-    place = Path(out or f"races/{f'ladder-{ladder}' if ladder else task or 'memory'}")
-    alone = where != "cpu" or equal == "seconds"  # others at work beside it would cost an entry its seconds
-    rows = races.run(
-        heats,
-        terms,
-        place,
-        title=heats[0].title if len(heats) == 1 else "Every memory of the lineage, where memory decides",
-        command=" ".join(["recollect", *sys.argv[1:]]),
-        jobs=jobs or (1 if alone else count_cores()),
-        progress=Progress(),
-    )
-    report = page.write(place)
+    own = split(settings or [])
+    if clash := next((name for name in own if name in signature(run_race).parameters), None):
+        raise SettingError(f"--set {clash}: expected a setting of models or training, found a flag; use --{clash}")
+    given: dict[str, Any] = dict(own)
+    found = run_race(
+        task, data or (), ladder=ladder, models=models, equal=equal, budget=budget, params=params, seeds=seeds,
+        search=search, jobs=jobs, valid=valid or (), tokenizer=tokenizer, pair=pair, device=device, data_dir=data_dir,
+        out=out, command=shlex.join(["recollect", *sys.argv[1:]]), **given,
+    )  # fmt: skip
     if json:
-        print_json(rows)
-        _refuse_nothing(rows)
-        return
-    _print_summary(place)
-    print(f"every figure: {place / 'results.jsonl'}   the page: {report}")
-    _refuse_nothing(rows)
+        print_json(found.rows)
+    else:
+        for heat in found.summaries():
+            print(render(heat.heading(), *heat.table()), end="")
+            print(heat.in_words())
+            for note in heat.notes:
+                print(f"  {note}")
+            print()
+        print(f"every figure: {found.folder / 'results.jsonl'}   the page: {found.page}")
+    _refuse_nothing(found.rows)
 
 
 def _refuse_nothing(rows: list[dict[str, Any]]) -> None:
@@ -100,23 +80,52 @@ def _refuse_nothing(rows: list[dict[str, Any]]) -> None:
         raise ValueError(f"race: expected an entry that finishes, found that all {len(rows)} failed; {errors[0]}")
 
 
-def _print_summary(folder: Path) -> None:
-    from ..race.summary import load, summarize
-    from ..report.table import render
-
-    for heat in summarize(*load(folder)):
-        print(render(heat.heading(), *heat.table()), end="")
-        print(heat.in_words())
-        for note in heat.notes:
-            print(f"  {note}")
-        print()
-
-
-@app.command(epilog="Example: [bold]recollect report races/text[/bold]")
-def report(folder: Annotated[str, typer.Argument(help="The folder of a race.")]) -> None:
-    """Make the page of a race anew from its rows."""
+@app.command(
+    epilog="Example: [bold]recollect report races/text --figure learning.pdf --chart learning --width 3.25in[/bold]"
+)
+def report(
+    folder: Annotated[str, typer.Argument(help="The folder of a race.", callback=name_place)],
+    figure: Annotated[
+        str | None, typer.Option(help="Draw a chart of the page: FILE.pdf, .svg or .png.", callback=name_place)
+    ] = None,
+    chart: Annotated[
+        str,
+        typer.Option(
+            help="Of --figure: results, learning, learning-time, positions, work, state, gradient, worth-of-state or "
+            "seen-and-written; several with commas."
+        ),
+    ] = "results",
+    heat: Annotated[str | None, typer.Option(help="The heat, where the race has several (default: the first).")] = None,
+    width: Annotated[str, typer.Option(help="Of --figure, such as 3.25in, 84mm or 240pt.")] = "6in",
+    font: Annotated[str | None, typer.Option(help="Of --figure: a font of this machine.")] = None,
+    font_size: Annotated[float, typer.Option(help="Of --figure: points.")] = 8.0,
+    latex: Annotated[
+        str | None, typer.Option(help="Write the results as a LaTeX table; - is stdout.", callback=name_place)
+    ] = None,
+    csv: Annotated[str | None, typer.Option(help="Write the results as CSV; - is stdout.", callback=name_place)] = None,
+) -> None:
+    """Make the page of a race anew from its rows, or a figure or a table for a paper."""
+    from ..report import figures, results
     from ..report.pages import race as page
 
-    if not (Path(folder) / "results.jsonl").is_file():
+    place = Path(folder)
+    if not (place / "results.jsonl").is_file():
         raise ValueError(f"{folder}: expected the folder of a race, with its results.jsonl, found none")
-    print(page.write(Path(folder)))
+    if figure is not None:
+        figures.write(place, figure, names=chart, heat=heat, width=width, font=font, size=font_size)
+        print(figure, file=sys.stderr)
+    for path, write in ((latex, results.write_latex), (csv, results.write_csv)):
+        if path is not None:
+            _write_table(path, write(figures.select_heats(place, heat)))
+    if figure is latex is csv is None:
+        print(page.write(place))
+
+
+def _write_table(path: str, text: str) -> None:
+    if path == "-":
+        print(text, end="")
+        return
+    from ..core.files import write_aside
+
+    write_aside(path, text.encode())
+    print(path, file=sys.stderr)

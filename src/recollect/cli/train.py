@@ -7,22 +7,61 @@ from typing import Annotated, Any, get_args
 import typer
 
 from .. import tasks
-from ..core.settings import SettingError, flags_of, number, parse, split
-from .common import DataDir, Device, Flags, Json, Run, Set, app, command_with_flags, device_of, print_json
+from ..core.limits import one_line
+from ..core.settings import SettingError, flags_of, parse, split
+from .common import DataDir, Device, Flags, Json, Run, Set, app, command_with_flags, name_place, print_json
 
 
 @app.command(epilog="Example: [bold]recollect models --json[/bold]")
 def models(json: Json = False) -> None:
     """The lineage: what each layer remembers, how it updates that and how it reads it."""
     from ..layers import lineage
-    from ..report.table import render
+    from ..report.table import write_entries
 
     if json:
         rows = [vars(entry) | {"card": entry.card._asdict()} for entry in lineage.entries()]
         print_json({"width": lineage.WIDTH, "source": lineage.SOURCE, "layers": rows})
     else:
-        title = f"The lineage. bytes: of state at width {lineage.WIDTH}, after 1 → after 1,000 steps"
-        print(render(title, lineage.COLUMNS, (entry.cells() for entry in lineage.entries()), lines=True), end="")
+        print(f"The lineage. bytes: of state at width {lineage.WIDTH}, after 1 → after 1,000 steps\n")
+        for entry in lineage.entries():
+            name, *cells = entry.cells()
+            print(write_entries(name, dict(zip(lineage.COLUMNS[1:], cells, strict=True))))
+
+
+@app.command(epilog="Example: [bold]recollect runs runs[/bold]")
+def runs(
+    folder: Annotated[
+        str | None, typer.Argument(help="Where to look (default: runs, and what ships).", callback=name_place)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What has been trained: task, model, data, the metric on validation, size and date of each run."""
+    from pathlib import Path
+
+    from ..core.numbers import MISSING, count, scaled
+    from ..report.table import render
+    from ..training.listing import list_runs
+
+    if folder is not None and not Path(folder).is_dir():
+        raise ValueError(
+            f"{folder}: expected a folder with runs, found {'a file' if Path(folder).exists() else 'none'}"
+        )
+    found = list_runs(None if folder is None else Path(folder))
+    if json:
+        print_json([vars(entry) for entry in found])
+        return
+    rows = [
+        [
+            each.run, each.task, each.model, each.data, each.metric or MISSING,
+            MISSING if each.value is None else f"{each.value:.4f}", count(each.params), scaled(each.bytes, "B"),
+            (each.date or MISSING)[:10], each.state,
+        ]
+        for each in found
+    ]  # fmt: skip
+    print(render(f"{len(rows):,} run{'s' * (len(rows) != 1)}", RUN_COLUMNS, rows), end="")
+
+
+RUN_COLUMNS = ("run", "task", "model", "data", "metric", "valid", "params", "file", "date", "state")
 
 
 def task_flags() -> Flags:
@@ -42,7 +81,9 @@ def task_flags() -> Flags:
 def train(
     ctx: typer.Context,
     task: Annotated[str, typer.Argument(help="What is trained.")],
-    recipe: Annotated[str | None, typer.Option(help="A recipe file; flags go before what it says.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="A recipe file; flags go before what it says.", callback=name_place)
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="A name out of the lineage (for text also ngram, mixture), or one of RECOLLECT_LAYERS."),
@@ -57,56 +98,47 @@ def train(
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     device: Device = "auto",
-    out: Annotated[str | None, typer.Option(help="The run folder (default: runs/TASK-MODEL-SEED).")] = None,
+    out: Annotated[
+        str | None, typer.Option(help="The run folder (default: runs/TASK-MODEL-SEED).", callback=name_place)
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    init: Annotated[str | None, typer.Option(help="Start from another run's weights.")] = None,
-    of: Annotated[list[str] | None, typer.Option(help="For --model mixture: the two runs.")] = None,
+    init: Annotated[str | None, typer.Option(help="Start from another run's weights.", callback=name_place)] = None,
+    of: Annotated[
+        list[str] | None, typer.Option(help="For --model mixture: the two runs.", callback=name_place)
+    ] = None,
     data_dir: DataDir = None,
     settings: Set = None,
     json: Json = False,
     **flags: Any,
 ) -> None:
     """Train one model into a run folder. It can be stopped at any time and continued with --resume."""
-    from ..train import run as runs
-    from ..train.progress import Progress
-    from ..train.recipe import Recipe, read_recipe
+    from ..api import training
 
-    kind, where = tasks.find(task), device_of(device)
+    kind = tasks.find(task)
     if resume:
         if out is None:
             raise SettingError("--resume: expected --out with the folder of the run to go on with")
         _check_flags(ctx, RESUMED, "--resume: expected no setting but --steps, since a run goes on as it began")
         longer = None if steps is None else parse("--steps", steps, int)
-        found = runs.resume(out, task=kind, device=where, data_dir=data_dir, longer=longer, progress=Progress())
+        found = training.run_resume(out, task=task, steps=longer, device=device, data_dir=data_dir, progress=True)
         _report(out, found, kind.headline(found), json)
         return
-    base = read_recipe(recipe, task) if recipe else Recipe(task=task)
-    model = model or base.model or kind.default
-    out = out or f"runs/{task}-{model}-{seed or 0}"
-    given: dict[str, Any] = {"device": where, "data_dir": data_dir, "progress": Progress()}
     if model in kind.combined:
-        if not of or len(of) != 2:
-            raise SettingError(f"--model {model}: expected --of twice, once for each run")
         _check_flags(ctx, COMBINED, f"--model {model}: expected no setting, since it is fitted from two runs at once")
-        found = runs.combine(kind, model, of, out, **given)
-        _report(out, found, kind.headline(found), json)
-        return
-    if of:
-        others = ", ".join(name for other in tasks.every() for name in other.combined)
-        raise SettingError(f"--of: expected it with --model {others}, found it with --model {model}")
     words = {
         "width": width, "layers": layers, "cell": cell, "steps": steps, "tokens": tokens, "seconds": seconds,
         "lr": lr, "seed": seed,
     }  # fmt: skip
-    data, numbers = _split_flags(flags)
-    texts = base.settings | {name: str(value) for name, value in (words | numbers).items() if value is not None}
-    config = runs.configure(kind, texts | split(settings or []), model=model, **base.data_settings() | data)
-    size = params or base.params
-    wanted = None if size is None else int(number(size, "--params"))
-    found = runs.train(kind, config, out, params=wanted, init=init, **given)
-    _report(out, found, kind.headline(found), json)
+    sources, numbers = _split_flags(flags)
+    texts = {name: str(value) for name, value in (words | numbers).items() if value is not None}
+    place, found = training.run_training(
+        task, sources.pop("data", ()), sources=sources, model=model, params=params, out=out, recipe=recipe, init=init,
+        of=of or (), device=device, data_dir=data_dir, progress=True, settings=texts | split(settings or []),
+    )  # fmt: skip
+    _report(str(place), found, kind.headline(found), json)
 
 
+LONG = ("by_position", "pieces")  # of an evaluation, left out at the end of a training
 RESUMED = ("resume", "out", "steps", "device", "data_dir", "json")
 COMBINED = ("model", "of", "out", "device", "data_dir", "json")
 
@@ -148,20 +180,18 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Measure a run: its metric, and the rule by which it was computed."""
-    from ..train import run as runs
+    from ..api.training import evaluate as measure
 
-    kind = runs.task_of(run)
-    options: dict[str, Any] = {} if rule is None else {"rules": kind.evaluation_rules(rule)}
-    where = device_of(device)
-    found = runs.evaluate(run, split=part, data=data or (), device=where, data_dir=data_dir, **options)
+    found = measure(run, split=part, data=data or (), rule=rule, device=device, data_dir=data_dir)
     if "changed" in found:
         print(f"note: {found['changed']}", file=sys.stderr)
     if json:
         print_json(found)
         return
     from ..report.table import render
+    from ..training.run import task_of
 
-    columns, rows, below = kind.table(found)
+    columns, rows, below = task_of(run).table(found)
     print(render(f"{run}: {found['data']}, {part}", columns, rows), end="")
     for line in below:
         print(line)
@@ -172,20 +202,34 @@ def evaluate(
 def _report(out: str, found: dict[str, Any], headline: str, json: bool) -> None:
     """What a training run ends with."""
     if json:
-        print_json({"run": out} | {name: value for name, value in found.items() if name != "by_position"})
+        print_json({"run": out} | {name: value for name, value in found.items() if name not in LONG})
     else:
         print(f"{out}: {headline}")
+        if words := found.get("beside_baselines"):
+            print(words)
 
 
 @app.command(epilog="Example: [bold]recollect verify runs/text-lstm-0[/bold]")
 def verify(run: Run, json: Json = False) -> None:
     """Run the laws of the contract on the trained weights of a run."""
-    from ..train import run as runs
+    from ..api.training import verify as run_laws
+    from ..core.laws import Exempt
 
-    errors = runs.verify(run)
+    found = run_laws(run)
+    broken = {law: one_line(str(error)) for law, error in found.items() if isinstance(error, Exception)}
+    exempt = {law: error.reason for law, error in found.items() if isinstance(error, Exempt)}
     if json:
-        print_json(errors)
-        return
-    width = max(8, *map(len, errors))
-    for law, error in errors.items():
-        print(f"{law:{width}} holds   largest error {error:.1e}")
+        unheld = [("broken", broken), ("exempt", exempt)]
+        print_json(found | {law: {kind: why} for kind, laws in unheld for law, why in laws.items()})
+    else:
+        width = max(8, *map(len, found))
+        for law, error in found.items():
+            if law in broken:
+                words = f"BROKEN  {broken[law]}"
+            else:
+                words = f"exempt  {exempt[law]}" if law in exempt else f"holds   largest error {error:.1e}"
+            print(f"{law:{width}} {words}")
+    if broken:
+        raise ValueError(
+            f"{run}: expected every law to hold, found {len(broken)} of {len(found)} broken: {', '.join(broken)}"
+        )

@@ -5,7 +5,21 @@ from typing import Annotated, Any
 
 import typer
 
-from .common import DataDir, Device, Json, Run, app, device_of, lines_of_stdin, numbered, print_json
+from .common import (
+    DataDir,
+    Device,
+    Json,
+    Run,
+    app,
+    check_utf8,
+    device_of,
+    is_live,
+    lines_of_stdin,
+    name_place,
+    numbered,
+    print_json,
+    read_stdin,
+)
 
 
 @app.command(epilog='Example: [bold]recollect generate runs/text-lstm-0 --prompt "KING:" --temperature 0.8[/bold]')
@@ -20,28 +34,31 @@ def generate(
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the likeliest token.")] = False,
     stop: Annotated[list[str] | None, typer.Option(help="Stop when this was written.")] = None,
     seed: Annotated[int, typer.Option(max=2**63 - 1, help="Same seed, same text.")] = 0,
-    state_in: Annotated[str | None, typer.Option(help="Go on from a saved state.")] = None,
-    state_out: Annotated[str | None, typer.Option(help="Save the state at the end.")] = None,
+    state_in: Annotated[str | None, typer.Option(help="Go on from a saved state.", callback=name_place)] = None,
+    state_out: Annotated[str | None, typer.Option(help="Save the state at the end.", callback=name_place)] = None,
     precision: Annotated[str | None, typer.Option(help="Of the weights: float32, float16, int8, bfloat16.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="By the model's own call alone: slower.")] = False,
     device: Device = "cpu",
 ) -> None:
     """Let a run write. The text streams to stdout; a prompt of - is read from stdin."""
+    from ..api.loading import load_task
     from ..core.files import check_place
-    from ..decode import sampling, stream
-    from ..tasks.text.task import TextTask
-    from ..train.run import load
 
+    check_utf8("--prompt", prompt)
+    check_utf8("--stop", stop)
     if state_out:
         check_place(state_out)
-    loaded = load(run, device_of(device), task=TextTask)
-    config = sampling.Config(
-        length=length, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p, penalty=penalty, seed=seed
-    )
-    prompts = [sys.stdin.read() if p == "-" else p for p in prompt or []]
-    ends = {"stops": stop or [], "state_in": state_in, "state_out": state_out}
-    options = {"precision": precision, "exact": exact}
-    for piece in stream.generate_text(loaded.model, loaded.artifacts, prompts, config, **ends, **options):
+    model = load_task(run, "text", device=device_of(device))
+    prompts = [read_stdin() if p == "-" else p for p in prompt or []]
+    for number, text in enumerate(prompts, 1):
+        if model.is_unknown(text):
+            print(f"warning: prompt {number}: nothing but unknown tokens, so it says nothing", file=sys.stderr)
+    pieces = model.generate(
+        prompts,
+        length=length, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p, penalty=penalty, seed=seed,
+        stop=stop or [], state_in=state_in, state_out=state_out, precision=precision, exact=exact,
+    )  # fmt: skip
+    for piece in pieces:
         print(piece, end="", flush=True)
     print()
 
@@ -57,8 +74,12 @@ def translate(
     top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the fewest tokens with this much probability.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
-    alignment: Annotated[str | None, typer.Option(help="Draw the map of each line: FILE.png, .svg or .pdf.")] = None,
-    alignment_text: Annotated[str | None, typer.Option(help="Write word pairs (source-target) of each line.")] = None,
+    alignment: Annotated[
+        str | None, typer.Option(help="Draw the map of each line: FILE.png, .svg or .pdf.", callback=name_place)
+    ] = None,
+    alignment_text: Annotated[
+        str | None, typer.Option(help="Write word pairs (source-target) of each line.", callback=name_place)
+    ] = None,
     layer: Annotated[int | None, typer.Option(help="The map of this layer (default: the mean of all).")] = None,
     head: Annotated[int | None, typer.Option(help="The map of this head.")] = None,
     device: Device = "cpu",
@@ -68,63 +89,57 @@ def translate(
     import json as jsons
     from contextlib import nullcontext
 
+    from ..api.loading import load_task
     from ..decode import pharaoh
-    from ..decode.translate import lines, one_line
     from ..report import alignment as drawing
     from ..report.drawing import figure
-    from ..tasks.decoding import search_settings
-    from ..tasks.translation.instruments import align
-    from ..tasks.translation.task import TranslationTask
-    from ..train.run import load
 
     if alignment:
         figure.check_path(alignment)
     if (layer or head) and not (alignment or alignment_text):
         raise ValueError("--layer and --head: expected --alignment or --alignment-text with them, found neither")
-    loaded = load(run, device_of(device), task=TranslationTask)
-    source, target = loaded.artifacts
-    if beam is None:
-        beam = 1 if temperature is not None else max(loaded.config.task.beam, nbest)
-    given: dict[str, Any] = {"beam": beam, "nbest": nbest, "length_penalty": length_penalty}
-    given |= {"coverage": coverage, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    search = search_settings(loaded.config.task, **{name: value for name, value in given.items() if value is not None})
-    live = sys.stdin.isatty()
-    together = 1 if live else 1024
+    model, live = load_task(run, "translation", device=device_of(device)), is_live()
+    found = model.stream(
+        lines_of_stdin(live), beam=beam, nbest=nbest, length_penalty=length_penalty, coverage=coverage,
+        temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, alignments=bool(alignment or alignment_text),
+        layer=layer, head=head, together=1 if live else 1024,
+    )  # fmt: skip
     with open(alignment_text, "w", encoding="utf-8") if alignment_text else nullcontext() as pairs:
-        for number, (line, ids, found) in enumerate(
-            lines(loaded.model, source, target, lines_of_stdin(live), search, together=together), 1
-        ):
-            texts = [one_line(target.decode(hypothesis.tokens)) for hypothesis in found]
-            if found and (alignment or pairs):
-                aligned = align(loaded, ids, found[0], layer=layer, head=head)
-                if alignment:
-                    place = numbered(alignment, number)
-                    drawing.draw(aligned.weights.tolist(), aligned.source, aligned.target, place, aligned.kind)
-                if pairs:
-                    pairs.write(pharaoh.line(aligned.pairs))
+        for number, each in enumerate(found, 1):
+            if alignment and each.texts:
+                place = numbered(alignment, number)
+                drawing.draw(each.alignment.tolist(), each.source_tokens, each.target_tokens, place, each.kind)
+            if each.unknown:
+                print(f"warning: line {number:,}: nothing but unknown tokens, so no translation", file=sys.stderr)
             if pairs:
-                pairs.write("\n")
+                pairs.write((pharaoh.line(each.pairs) if each.texts else "") + "\n")
             if json:
-                best = [
-                    {"text": text, "score": h.score, "finished": h.finished}
-                    for text, h in zip(texts, found, strict=True)
-                ]
-                print(jsons.dumps({"line": number, "source": line, "best": best}, ensure_ascii=False), flush=live)
+                line = {"line": number, "source": each.source, "best": _list_best(each)}
+                print(jsons.dumps(line, ensure_ascii=False), flush=live)
             elif nbest == 1:
-                print(texts[0] if texts else "", flush=live)
+                print(each.text, flush=live)
             else:
-                for text, hypothesis in zip(texts, found, strict=True):
-                    print(f"{number}\t{hypothesis.score:.4f}\t{text}", flush=live)
+                for text, score in zip(each.texts, each.scores, strict=True):
+                    print(f"{number}\t{score:.4f}\t{text}", flush=live)
+
+
+def _list_best(found: Any) -> list[dict[str, Any]]:
+    """The texts of a translation or a caption for JSON, best first."""
+    parts = zip(found.texts, found.scores, found.finished, strict=True)
+    return [{"text": text, "score": score, "finished": finished} for text, score, finished in parts]
 
 
 @app.command(epilog="Example: [bold]recollect caption runs/captions-attend-0 photo.jpg --map gaze.png[/bold]")
 def caption(
     run: Run,
-    images: Annotated[list[str], typer.Argument(help="Pictures.")],
+    images: Annotated[list[str], typer.Argument(help="Pictures.", callback=name_place)],
     beam: Annotated[int | None, typer.Option(help="Prefixes kept in the search; 1 is greedy.")] = None,
     nbest: Annotated[int, typer.Option(help="Captions of each picture, with their scores.")] = 1,
     length_penalty: Annotated[float | None, typer.Option(help="Above 0: longer captions score better.")] = None,
-    map: Annotated[str | None, typer.Option(help="Draw where it looked for each word: FILE.png, .svg or .pdf.")] = None,
+    map: Annotated[
+        str | None,
+        typer.Option(help="Draw where it looked for each word: FILE.png, .svg or .pdf.", callback=name_place),
+    ] = None,
     layer: Annotated[int | None, typer.Option(help="The map of this layer (default: the mean of all).")] = None,
     head: Annotated[int | None, typer.Option(help="The map of this head.")] = None,
     device: Device = "cpu",
@@ -133,61 +148,57 @@ def caption(
     """Say what pictures show, a line each; with --map a panel for each word, lit where the model looked."""
     import json as jsons
 
+    from ..api.loading import load_task
     from ..report import gaze as drawing
     from ..report.drawing import figure
-    from ..tasks.captions import use
-    from ..tasks.captions.instruments import gaze
-    from ..tasks.captions.task import CaptionsTask
-    from ..tasks.decoding import search_settings
-    from ..train.run import load
+    from ..tasks.captions.use import view
 
     if map:
         figure.check_path(map)
-    loaded = load(run, device_of(device), task=CaptionsTask)
-    width = max(loaded.config.task.beam, nbest) if beam is None else beam
-    given: dict[str, Any] = {"beam": width, "nbest": nbest, "length_penalty": length_penalty}
-    search = search_settings(loaded.config.task, **{name: value for name, value in given.items() if value is not None})
-    for number, found in enumerate(use.caption(loaded, images, search), 1):
+    model = load_task(run, "captions", device=device_of(device))
+    given: dict[str, Any] = {"beam": beam, "nbest": nbest, "length_penalty": length_penalty}
+    for number, found in enumerate(model.stream(images, gaze=bool(map), layer=layer, head=head, **given), 1):
         for note in found.notes:
             print(f"note: {note}", file=sys.stderr)
         if map:
-            seen = gaze(loaded, found.image, found.found[0], layer=layer, head=head)
             place = numbered(map, number)
-            drawing.draw(use.view(found.file), seen.words, seen.weights.tolist(), place, seen.kind)
-        best = [
-            {"text": text, "score": h.score, "finished": h.finished}
-            for text, h in zip(found.texts, found.found, strict=True)
-        ]
+            drawing.draw(view(found.file), found.words, found.gaze.tolist(), place, found.kind)
         if json:
-            print(jsons.dumps({"file": found.file, "best": best}, ensure_ascii=False))
+            print(jsons.dumps({"file": found.file, "best": _list_best(found)}, ensure_ascii=False))
         else:
-            for one in best:
-                score = f"\t{one['score']:.4f}" if nbest > 1 else ""
+            for text, score in zip(found.texts, found.scores, strict=True):
+                mark = f"\t{score:.4f}" if nbest > 1 else ""
                 name = f"{found.file}\t" if len(images) > 1 or nbest > 1 else ""
-                print(f"{name}{one['text']}{score}")
+                print(f"{name}{text}{mark}")
 
 
-@app.command(epilog="Example: [bold]recollect classify runs/labels-gru-0 < lines.txt[/bold]")
+@app.command(epilog="Example: [bold]recollect classify runs/labels-gru-0 reviews.csv --column comment[/bold]")
 def classify(
     run: Run,
-    files: Annotated[list[str] | None, typer.Argument(help="Text files, a row a line (default: stdin).")] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="Text files, a row a line, or .csv and .tsv tables (default: stdin).", callback=name_place),
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="The column of texts in a table: its name, or a number.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 256,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Label lines: label, a tab, its probability. An empty line stays empty."""
+    """Label lines, or a table's texts: label, a tab, its probability. One without a known word stays empty."""
     import json as jsons
     from itertools import chain
     from pathlib import Path
 
-    from ..data.files import lines
-    from ..tasks.labels.task import LabelsTask
-    from ..tasks.labels.use import classify as label_lines
-    from ..train.run import load
+    from ..api.loading import load_task
 
-    loaded = load(run, device_of(device), task=LabelsTask)
-    given = chain.from_iterable(lines(Path(name)) for name in files or ())
-    for answer in label_lines(loaded, given if files else lines_of_stdin(sys.stdin.isatty()), batch=batch):
+    def warn(number: int) -> None:
+        print(f"warning: row {number:,}: nothing but unknown tokens, so no label", file=sys.stderr)
+
+    model = load_task(run, "labels", device=device_of(device))
+    if column is not None and not files:
+        raise ValueError("--column: expected a table with it, found none; name its file")
+    given = chain.from_iterable(model.read(Path(name), column) for name in files or ())
+    for answer in model.stream(given if files else lines_of_stdin(is_live()), batch=batch, on_unknown=warn):
         if json:
             print("null" if answer is None else jsons.dumps(answer._asdict(), ensure_ascii=False))
         else:
@@ -200,8 +211,12 @@ def forecast(
     file: Annotated[str, typer.Argument(help="A CSV file with the columns of the run, or a known set.")],
     horizon: Annotated[int | None, typer.Option(help="Points ahead (default: the run's own horizon).")] = None,
     fill: Annotated[bool, typer.Option("--fill", help="Fill the gaps inside instead of looking ahead.")] = False,
-    plot: Annotated[str | None, typer.Option(help="Draw history and forecast into a .png, .svg or .pdf.")] = None,
-    out: Annotated[str | None, typer.Option(help="Write the CSV or JSON there (default: stdout).")] = None,
+    plot: Annotated[
+        str | None, typer.Option(help="Draw history and forecast into a .png, .svg or .pdf.", callback=name_place)
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(help="Write the CSV or JSON there (default: stdout).", callback=name_place)
+    ] = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
     json: Json = False,
@@ -210,23 +225,20 @@ def forecast(
     import csv
     from contextlib import nullcontext
 
+    from ..api.loading import load_task
     from ..report.drawing import figure
     from ..tasks.series import use
-    from ..tasks.series.data import prepare
-    from ..tasks.series.gaps import bridged
-    from ..tasks.series.task import SeriesTask
-    from ..train.run import load
+    from ..tasks.series.tables.gaps import bridged
 
     if plot:
         figure.check_path(plot)
-    loaded = load(run, device_of(device), task=SeriesTask)
-    table = use.open_file(loaded, file, data_dir)
+    model = load_task(run, "series", device=device_of(device), data_dir=data_dir)
     if fill:
-        rows = list(use.fill(loaded, table))
+        rows, table = model.fill(file), model.open(file)
         notes = [] if rows else [f"{file}: no gap to fill"]
     else:
-        rows = list(use.forecast(loaded, table, horizon))
-        notes = prepare(table, "linear")[2]
+        ahead = model.forecast(file, horizon)
+        rows, table, notes = ahead.rows(), ahead.history, ahead.notes
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     with open(out, "w", newline="", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
@@ -239,7 +251,7 @@ def forecast(
     if plot and rows:
         from ..report.series import plot as draw
 
-        shown = use.history(table, None if fill else max(3 * loaded.config.task.horizon, loaded.config.task.lookback))
+        shown = use.history(table, None if fill else model.shown)
         drawn = bridged(table, rows) if fill else rows
-        for note in draw(shown, drawn, plot, table.times.style):
+        for note in draw(shown, drawn, plot, table.times.style, period=model.period, baselines=not fill):
             print(f"note: {note}", file=sys.stderr)

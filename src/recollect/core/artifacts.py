@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .files import write_aside
-from .task import RunError
+from .errors import RunError
+from .files import FileError, read_json, write_aside
 
 
 def write_artifact(folder: Path, name: str, content: Any, indent: int | None = None) -> None:
@@ -25,6 +25,6 @@ def read_artifact(folder: Path, name: str) -> Any:
     """The JSON of a file that a run folder must hold."""
     path = artifact_path(folder, name)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: expected JSON, found something else ({error})") from error
+        return read_json(path)
+    except FileError as error:
+        raise RunError(str(error)) from error

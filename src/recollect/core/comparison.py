@@ -14,7 +14,19 @@ Named = list[tuple[str, Tensor]]
 
 
 class LawBroken(AssertionError):
-    """A layer does not keep the contract."""
+    """A layer does not keep the contract: in which tensor, from which row and step on, by how much, where known."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tensor: str | None = None,
+        row: int | None = None,
+        step: int | None = None,
+        error: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.tensor, self.row, self.step, self.error = tensor, row, step, error
 
 
 class Cotangents:
@@ -83,7 +95,8 @@ def compare_tensors(
         if a.shape != b.shape:
             raise LawBroken(
                 f"{law} law broken by {name_of(layer)}: {what}: {name} has shape {tuple(a.shape)}, "
-                f"expected {tuple(b.shape)}"
+                f"expected {tuple(b.shape)}",
+                tensor=name,
             )
         if not b.numel():
             continue
@@ -91,9 +104,22 @@ def compare_tensors(
         scale = max(float(b.abs().max()), float(a.abs().max()), 1e-4 * max(gradients, default=0.0))
         error = float((a - b).abs().max()) / scale if scale else 0.0
         if not error <= tolerance:  # NaN is an error too
+            row, step = find_difference(a, b, tolerance * scale)
             raise LawBroken(
                 f"{law} law broken by {name_of(layer)}: {what}: {name} differs by {error:.3g} "
-                f"of its largest entry, allowed {tolerance:g}"
+                f"of its largest entry, allowed {tolerance:g}",
+                tensor=name,
+                row=row,
+                step=step,
+                error=error,
             )
         worst = max(worst, error)
     return worst
+
+
+def find_difference(a: Tensor, b: Tensor, allowed: float) -> tuple[int | None, int | None]:
+    """The first index of axis 0 (a row) and of axis 1 (a step) at which two tensors of one shape differ by more."""
+    wrong = ~((a - b).abs() <= allowed)  # NaN is a difference too
+    places = wrong.nonzero()
+    firsts = [int(axis.min()) for axis in places.unbind(1)] if len(places) else []
+    return (firsts[0] if firsts else None), (firsts[1] if len(firsts) > 1 else None)

@@ -13,7 +13,7 @@ H heads, K slots of a window, L layers.
 import types
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Self, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_args, get_origin
 
 import torch
 from torch import Tensor, nn
@@ -52,9 +52,15 @@ class Config:
     """The settings of one layer: frozen, checked when made, `build()` makes the layer."""
 
     dim: int
+    positional: ClassVar[tuple[str, ...]] = ()  # settings that the layer takes without a name, in order
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    @classmethod
+    def rename(cls, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings as the user of the layer `name` wrote them, by the names that they have here."""
+        return settings
 
     def build(self) -> Any:
         raise ContractError(f"{type(self).__qualname__}: a Config needs build()")
@@ -164,6 +170,10 @@ class Layer(nn.Module, ABC, Generic[S]):
     def explain(self, state: S, x: Tensor) -> dict[str, Tensor]:
         """What the layer does with x (B D) in this state: gates, weights, whatever an instrument may show."""
         return {}
+
+    def diagnose_state(self, state: S) -> str | None:
+        """What is wrong with the numbers of a state from a file, whose shapes and clocks were found right."""
+        return None
 
     def like(self, like: Tensor | None = None) -> Tensor:
         """A tensor with the dtype and device that a new state should have."""

@@ -1,9 +1,21 @@
-"""Files that are either the old one or the new one, never half of either."""
+"""Files that are written whole or not at all, and read only where they are regular files of a bounded size."""
 
+import contextlib
 import errno
+import json
 import os
 import secrets
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
+
+from .errors import RecollectError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 
 def write_aside(path: str | os.PathLike[str], content: bytes) -> None:
@@ -24,11 +36,20 @@ def write_aside(path: str | os.PathLike[str], content: bytes) -> None:
     sync_folder(path.parent)
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes were about to write into a folder. Whoever calls it holds the folder's lock."""
+    for part in folder.glob(".*.part"):
+        part.unlink(missing_ok=True)
+
+
 def check_place(path: str | os.PathLike[str]) -> None:
     """Refuse a file whose folder is not there."""
     folder = Path(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "expected a folder to write into, found none", str(folder))
+    if os.path.lexists(path) and not Path(path).is_file():
+        kind = _kind(Path(path).stat().st_mode) if Path(path).exists() else "a link to nothing"
+        raise FileError(f"{path}: expected the name of a regular file to write, found {kind}")
 
 
 def sync_folder(folder: Path) -> None:
@@ -38,5 +59,73 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# Reading: of regular files alone, and never more than what was expected
+
+
+class FileError(RecollectError):
+    """A file that cannot be read as what it was expected to be; the message is one line."""
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """A regular file, opened for reading. FIFOs, devices, sockets and folders are refused before a byte is read."""
+    try:
+        # a FIFO without a writer would block here
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    except ValueError as error:  # a name with a null character
+        raise FileError(f"{os.fspath(path)!r}: expected the name of a file, found {error}") from None
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise FileError(f"{path}: expected a regular file, found {_kind(mode)}")
+    return os.fdopen(handle, "rb")
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+        stat.S_IFSOCK: "a socket",
+    }  # fmt: skip
+    return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+def read_file(path: str | os.PathLike[str], most: int) -> bytes:
+    """The bytes of a regular file of at most `most` bytes."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise FileError(f"{path}: expected at most {most:,} bytes, found more")
+        return file.read(size)  # Python allocates as many as are asked for
+
+
+def read_json(path: str | os.PathLike[str], most: int = 1 << 28) -> Any:
+    """The JSON value of a regular file; a file that is not there stays a FileNotFoundError."""
+    content = read_file(path, most)
+    try:
+        return json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path}: expected JSON, found something else ({error})") from None
+
+
+@contextlib.contextmanager
+def locked(folder: Path, *, wait: bool, busy: str = "") -> Iterator[bool]:
+    """Nobody else holds the lock of this folder meanwhile: others wait for it, or are refused with the line `busy`.
+
+    The system frees the lock of a process that is killed. Without such locks (Windows) nothing is held, and False is
+    yielded.
+    """
+    if fcntl is None:
+        yield False
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise FileError(busy) from None
+        yield True
     finally:
         os.close(handle)

@@ -17,13 +17,15 @@ from .contract import ContractError, Memory
 from .settings import option
 from .task import LoadedRun
 
+MOST_STEPS = 100_000  # of a row
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """How much of a run's data is read, or what in its place; None: as the run has it."""
 
-    rows: int | None = option(None, "Rows of validation that are looked at.")
-    steps: int | None = option(None, "Steps of each.")
+    rows: int | None = option(None, "Rows of validation that are looked at.", most=10_000)
+    steps: int | None = option(None, "Steps of each.", most=MOST_STEPS)
     text: str | None = option(None, "This text in place of validation.")
     image: str | None = option(None, "Of captions: this picture.")
 
@@ -181,7 +183,8 @@ def spread_evenly(count: int, rows: int) -> np.ndarray:
 class Reading:
     """The result of an instrument: `summary` in lines of text, `figures` with every number, `charts` by importance.
 
-    `picture` is what attention weights are drawn over: H W 3, from 0 to 255. `notes` are about the data.
+    `picture` is what attention weights are drawn over: H W 3, from 0 to 255. `notes` are about the data;
+    `model` is the name of the one that was looked at.
     """
 
     summary: Sequence[str]
@@ -189,6 +192,7 @@ class Reading:
     charts: Sequence[Chart | Map] = ()
     picture: Any = None
     notes: Sequence[str] = ()
+    model: str = ""
 
     def to_json(self) -> dict[str, Any]:
         content = {"summary": list(self.summary), **self.figures, "charts": [chart.to_json() for chart in self.charts]}

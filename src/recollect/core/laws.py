@@ -14,6 +14,10 @@ nothing but rounding, such as that of a key's bias under a softmax, counts relat
 7. file      a state saved mid-way, loaded elsewhere, continues identically; it can be forked and rewound
 8. symmetry  (where claimed) full attention without positions commutes with permutations of its input
 9. step      (where a model generates) what decodes with it gives the logits and log-probabilities of the definition
+
+`cost` holds the declared FLOPs to those that are counted; `cost_of_parts` does so for every layer of a model, and for
+its bytes of state. With `outputs` only outputs are compared: for a state whose form is the affair of a module that was
+not written for this contract.
 """
 
 import tempfile
@@ -36,11 +40,15 @@ from .comparison import (
     weighted_gradients,
 )
 from .contract import Encoder, Layer, Memory, name_of
+from .costs import COST_SHARE, check_cost, check_flops
+from .limits import is_out_of_memory
+from .outside import describe_error
 from .ragged import mask, run
 
 __all__ = [
     "STEP_TOLERANCE",
     "TOLERANCE",
+    "Exempt",
     "Generated",
     "LawBroken",
     "buffered",
@@ -48,15 +56,22 @@ __all__ = [
     "check",
     "chunk",
     "chunk_values",
+    "cost",
+    "cost_of_parts",
     "encoder_row",
     "file",
+    "judge",
+    "list_laws",
+    "list_row_laws",
     "purity",
     "ragged",
+    "ragged_values",
     "row",
     "search",
     "size",
     "step",
     "symmetry",
+    "whole_rows",
 ]
 
 STEP_TOLERANCE = {  # of law 9, by the precision of a decoder's products or of its rounded weights
@@ -77,24 +92,65 @@ class Generated(NamedTuple):
     state: Any  # after the texts
 
 
+Law = Callable[[], float]  # the largest error of a law that holds; else it raises
+
+
+class Exempt(NamedTuple):
+    """A law that does not bind a model."""
+
+    reason: str
+
+
 def check(layer: Layer[Any], x: Tensor, memory: Memory | None = None) -> dict[str, float]:
     """Every law that binds a layer, each on a few cuts of x (T ≥ 4). Returns the largest error of each."""
+    return {name: law() for name, law in list_laws(layer, x, memory).items()}
+
+
+def judge(name: str, layer: Any, law: Law | Exempt) -> float | LawBroken | Exempt:
+    """The largest error of a law that holds, or how it was broken; a layer that raises an error breaks it too."""
+    if isinstance(law, Exempt):
+        return law
+    try:
+        return law()
+    except LawBroken as broken:
+        return broken
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        return LawBroken(f"{name.capitalize()} law broken by {name_of(layer)}: it raised {describe_error(error)}")
+
+
+def list_laws(layer: Layer[Any], x: Tensor, memory: Memory | None = None) -> dict[str, Law]:
+    """Every law that binds a layer, by its name; each runs on a few cuts of x (T ≥ 4)."""
     steps = x.shape[1]
     middle = steps // 2
     lengths = [max(0, steps - 2 * row) for row in range(len(x))]
     return {
-        "chunk": max(
+        "chunk": lambda: max(
             chunk(layer, x, [steps], memory=memory),
             chunk(layer, x, [1] * steps, memory=memory),
             chunk(layer, x, [1, middle, steps - middle - 1], memory=memory),
             chunk(layer, x[:, 1:], [middle, steps - middle - 1], memory=memory, warm=x[:, :1]),
         ),
-        "cause": max(cause(layer, x, t, memory=memory) for t in (1, middle, steps - 1)),
-        "row": row(layer, x, memory=memory),
-        "ragged": ragged(layer, x, lengths, memory=memory),
-        "purity": purity(layer, x, memory=memory),
-        "size": size(layer, x, memory=memory),
-        "file": file(layer, x, memory=memory),
+        "cause": lambda: max(cause(layer, x, t, memory=memory) for t in (1, middle, steps - 1)),
+        "row": lambda: row(layer, x, memory=memory),
+        "ragged": lambda: ragged(layer, x, lengths, memory=memory),
+        "purity": lambda: purity(layer, x, memory=memory),
+        "size": lambda: size(layer, x, memory=memory),
+        "file": lambda: file(layer, x, memory=memory),
+    }
+
+
+def list_row_laws(model: Any, x: Tensor, reason: str) -> dict[str, Law | Exempt]:
+    """The laws for a model that answers about whole rows at once; `reason` says why those of a state do not bind it."""
+    steps = x.shape[1]
+    lengths = [max(1, steps - 2 * row) for row in range(len(x))]
+    return {
+        "chunk": Exempt(reason),
+        "cause": Exempt(reason),
+        "row": lambda: whole_rows(model, x, [steps] * len(x)),
+        "ragged": lambda: whole_rows(model, x, lengths),
+        **dict.fromkeys(("purity", "size", "file"), Exempt(reason)),
     }
 
 
@@ -106,11 +162,12 @@ def chunk(
     memory: Memory | None = None,
     warm: Tensor | None = None,
     tolerance: float | None = None,
+    outputs: bool = False,
 ) -> float:
     """Law 1. `chunks` are lengths that sum to T; `warm` (B T' D) is read first, to start from a used state."""
     in_chunks = _run_chunks(layer, chunks, x.shape[1])
-    expected = _run_with_gradients(layer, layer.unroll, x, memory, warm)
-    found = _run_with_gradients(layer, in_chunks, x, memory, warm)
+    expected = _run_with_gradients(layer, layer.unroll, x, memory, warm, outputs)
+    found = _run_with_gradients(layer, in_chunks, x, memory, warm, outputs)
     what = f"chunks of {'+'.join(map(str, chunks))}{' from a used state' if warm is not None else ''}"
     return max(
         compare_tensors(
@@ -127,12 +184,15 @@ def chunk_values(
     *,
     memory: Memory | None = None,
     tolerance: float | None = None,
+    outputs: bool = False,
 ) -> float:
     """Law 1 without gradients: for models in use."""
     with torch.no_grad():
         y, state = layer.unroll(x, _initial_state(layer, x, memory))
         z, final = _run_chunks(layer, chunks, x.shape[1])(x, _initial_state(layer, x, memory))
-    found, expected = [("y", z), *states.named(final)], [("y", y), *states.named(state)]
+    found, expected = [("y", z)], [("y", y)]
+    if not outputs:
+        found, expected = [*found, *states.named(final)], [*expected, *states.named(state)]
     what = f"chunks of {'+'.join(map(str, chunks))} against the definition"
     return compare_tensors("Chunk", layer, what, found, expected, x.dtype, tolerance)
 
@@ -158,7 +218,7 @@ def cause(
     layer: Layer[Any], x: Tensor, t: int, *, memory: Memory | None = None, tolerance: float | None = None
 ) -> float:
     """Law 2: everything from step t on is changed by a large amount; the outputs before t must stay."""
-    changed = torch.cat([x[:, :t], _disturb(x[:, t:])], dim=1)
+    changed = torch.cat([x[:, :t], disturb(x[:, t:])], dim=1)
     with torch.no_grad():
         before, _ = layer(x, _initial_state(layer, x, memory))
         after, _ = layer(changed, _initial_state(layer, x, memory))
@@ -166,13 +226,20 @@ def cause(
     return compare_tensors("Cause", layer, what, [("y", after[:, :t])], [("y", before[:, :t])], x.dtype, tolerance)
 
 
-def row(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None, tolerance: float | None = None) -> float:
-    """Law 3. Needs T ≥ 2."""
+def row(
+    layer: Layer[Any],
+    x: Tensor,
+    *,
+    memory: Memory | None = None,
+    tolerance: float | None = None,
+    outputs: bool = False,
+) -> float:
+    """Law 3. Needs T ≥ 2. With `outputs` no rows at different positions are joined."""
     batch, half = len(x), x.shape[1] // 2
     errors = []
 
     def compare(what: str, found: tuple[Tensor, Any], expected: tuple[Tensor, Any]) -> None:
-        pair = [detach_all([("y", y), *states.named(state)]) for y, state in (found, expected)]
+        pair = [detach_all([("y", y), *states.named(() if outputs else state)]) for y, state in (found, expected)]
         errors.append(compare_tensors("Row", layer, what, *pad_slots(*pair), x.dtype, tolerance))
 
     with torch.no_grad():
@@ -183,11 +250,11 @@ def row(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None, tolerance
             compare(f"row {r} of {batch} alone", (together[0][one], states.select(together[1], one)), alone)
         _, middle = layer(x[:, :half], _initial_state(layer, x, memory))
         rows = torch.tensor([*reversed(range(batch)), 0], device=x.device)
-        compare(
-            f"rows {rows.tolist()} selected at step {half}",
-            layer(x[rows, half:], states.select(middle, rows)),
-            (together[0][rows, half:], states.select(together[1], rows)),
-        )
+        selected = layer(x[rows, half:], states.select(middle, rows))
+        y, last = layer(x[:, half:], middle)
+        compare(f"rows {rows.tolist()} selected at step {half}", selected, (y[rows], states.select(last, rows)))
+        if outputs:
+            return max(errors)
         # Rows that have seen different numbers of steps go on in one batch.
         parts, expected = [], []
         for r in range(batch):
@@ -215,26 +282,30 @@ def ragged(
 ) -> float:
     """Law 4, for `core.ragged.run`: NaN stands in the padding, and each row is held to what it gives alone."""
 
-    def together(x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        return run(layer, x, lengths, state)
-
-    def apart(x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        outputs, finals = [], []
-        for r, length in enumerate(lengths):
-            own = states.select(state, torch.tensor([r], device=x.device))
-            y = torch.zeros(1, 0, layer.width, dtype=layer.like().dtype, device=x.device)
-            if length:
-                y, own = layer(x[r : r + 1, :length], own)
-            outputs.append(states.fit(y, x.shape[1]))
-            finals.append(own)
-        return torch.cat(outputs), states.join(finals)
-
+    together, apart = _padded_and_alone(layer, lengths)
     padding = ~mask(torch.tensor(lengths, device=x.device), x.shape[1])
     padding = padding.reshape(*padding.shape, *[1] * (x.dim() - 2))
     expected = _run_with_gradients(layer, apart, x.masked_fill(padding, 0), memory)
     found = _run_with_gradients(layer, together, _fill_padding(x, padding), memory)
     what = f"lengths {list(lengths)} with NaN in the padding against each row alone"
     return _compare_padded(layer, what, found, expected, x.dtype, tolerance)
+
+
+def ragged_values(
+    layer: Layer[Any],
+    x: Tensor,
+    lengths: Sequence[int],
+    *,
+    tolerance: float | None = None,
+    outputs: bool = False,
+) -> float:
+    """Law 4 without gradients, for x without NaN: a module that is not ours may multiply its padding by 0."""
+    together, apart = _padded_and_alone(layer, lengths)
+    with torch.no_grad():
+        runs = [run(x, _initial_state(layer, x, None)) for run in (together, apart)]
+    found, expected = ([("y", y), *states.named(() if outputs else state)] for y, state in runs)
+    what = f"lengths {list(lengths)} against each row alone"
+    return compare_tensors("Ragged", layer, what, *pad_slots(found, expected), x.dtype, tolerance)
 
 
 def purity(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> float:
@@ -247,11 +318,12 @@ def purity(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> flo
                 before = [tensor.clone() for tensor in states.leaves(state)]
                 layer(part, state)
                 for (name, now), was in zip(states.named(state), before, strict=True):
-                    if not torch.equal(now, was):
+                    if not _identical(now, was):
                         error = (now.double() - was.double()).abs().max().item()
                         raise LawBroken(
                             f"Purity law broken by {name_of(layer)}: a call with {part.shape[1]} steps changed "
-                            f"{name} of {kind} state that it was given, by {error:.3g}"
+                            f"{name} of {kind} state that it was given, by {error:.3g}",
+                            tensor=name,
                         )
     return 0.0
 
@@ -265,7 +337,8 @@ def size(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> float
         if declared != found:
             raise LawBroken(
                 f"Size law broken by {name_of(layer)}: {declared} bytes of state declared after {steps} steps "
-                f"with {len(x)} rows, {found} kept alive {how}"
+                f"with {len(x)} rows, {found} kept alive {how}",
+                step=steps,
             )
 
     with torch.no_grad():
@@ -279,18 +352,18 @@ def size(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> float
     return 0.0
 
 
-def file(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> float:
+def file(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None, outputs: bool = False) -> float:
     """Law 7: to the bit. Needs T ≥ 2."""
     half = x.shape[1] // 2
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         _, state = layer(x[:, :half], _initial_state(layer, x, memory))
         path = Path(folder) / "state.safetensors"
         states.save(state, path)
-        loaded = states.load(path, like=_initial_state(layer, x, memory))
+        loaded = states.load(path, like=state if outputs else _initial_state(layer, x, memory))
         straight = layer(x[:, half:], state)
         tries = {
             "loaded from a file": layer(x[:, half:], loaded),
-            "forked": (layer(_disturb(x[:, half:]), state), layer(x[:, half:], state))[1],
+            "forked": (layer(disturb(x[:, half:]), state), layer(x[:, half:], state))[1],
         }
         for how, again in tries.items():
             for (name, a), b in zip(
@@ -298,13 +371,25 @@ def file(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> float
                 [straight[0], *states.leaves(straight[1])],
                 strict=True,
             ):
-                if not torch.equal(a, b):
+                if not _identical(a, b):
                     error = (a.double() - b.double()).abs().max().item()
                     raise LawBroken(
                         f"File law broken by {name_of(layer)}: {name} differs by {error:.3g} after a state "
-                        f"{how} at step {half} of {x.shape[1]} was continued"
+                        f"{how} at step {half} of {x.shape[1]} was continued",
+                        tensor=name,
+                        step=half,
                     )
     return 0.0
+
+
+def cost(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None, share: float = COST_SHARE) -> float:
+    """Declared FLOPs against those counted step by step; returns their difference as a share of those counted."""
+    return check_flops(layer, x, memory, share)
+
+
+def cost_of_parts(layer: Layer[Any], x: Tensor, *, memory: Memory | None = None) -> float:
+    """The same of a whole model and of every layer inside it, the bytes of state too."""
+    return check_cost(layer, x, memory)
 
 
 def symmetry(encoder: Encoder, x: Tensor, order: Sequence[int], *, tolerance: float | None = None) -> float:
@@ -339,6 +424,30 @@ def encoder_row(encoder: Encoder, x: Tensor, lengths: Sequence[int], *, toleranc
     found = gather([encoder(dirty, torch.tensor(lengths, device=x.device))], dirty)
     what = f"lengths {list(lengths)} with NaN in the padding against each row alone"
     return _compare_padded(encoder, what, found, expected, x.dtype, tolerance)
+
+
+def whole_rows(model: Any, x: Tensor, lengths: Sequence[int], *, tolerance: float | None = None) -> float:
+    """Laws 3 and 4 for a model that answers about whole rows: `model.last(x, lengths)` gives each its own."""
+    padding = ~mask(torch.tensor(lengths, device=x.device), x.shape[1])
+    padding = padding.reshape(*padding.shape, *[1] * (x.dim() - 2))
+    weights = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    cotangent = Cotangents()
+
+    def gather(answers: Tensor, x: Tensor) -> dict[str, Named]:
+        cotangent.rewind()
+        inputs = {"x": x, **weights} if x.requires_grad else weights
+        gradients = weighted_gradients([("y", answers)], list(inputs.values()), list(inputs), cotangent)
+        return {"values": [("y", answers.detach())], "gradients": gradients}
+
+    def leaf(x: Tensor) -> Tensor:
+        return x.requires_grad_() if x.is_floating_point() else x
+
+    clean, dirty = leaf(x.masked_fill(padding, 0)), leaf(_fill_padding(x, padding))
+    alone = [model.last(clean[r : r + 1, :length]) for r, length in enumerate(lengths)]
+    expected = gather(torch.cat(alone), clean)
+    found = gather(model.last(dirty, torch.tensor(lengths, device=x.device)), dirty)
+    what = f"lengths {list(lengths)} with NaN in the padding against each row alone"
+    return _compare_padded(model, what, found, expected, x.dtype, tolerance)
 
 
 def step(
@@ -403,6 +512,11 @@ def search(
 # The layer as the laws call it
 
 
+def _identical(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are equal to the last bit; NaN equals NaN."""
+    return torch.equal(a, b) or (a.shape == b.shape and bool(((a == b) | (a.isnan() & b.isnan())).all()))
+
+
 def _like(x: Tensor) -> Tensor | None:
     return x if x.is_floating_point() else None
 
@@ -426,14 +540,34 @@ def _run_chunks(layer: Layer[Any], chunks: Sequence[int], steps: int) -> Callabl
     return run
 
 
-def _disturb(x: Tensor) -> Tensor:
+def _padded_and_alone(layer: Layer[Any], lengths: Sequence[int]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Two ways to run rows of unequal length: in one padded batch, and each alone."""
+
+    def together(x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        return run(layer, x, lengths, state)
+
+    def apart(x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        outputs, finals = [], []
+        for r, length in enumerate(lengths):
+            own = states.select(state, torch.tensor([r], device=x.device))
+            y = torch.zeros(1, 0, layer.width, dtype=layer.like().dtype, device=x.device)
+            if length:
+                y, own = layer(x[r : r + 1, :length], own)
+            outputs.append(states.fit(y, x.shape[1]))
+            finals.append(own)
+        return torch.cat(outputs), states.join(finals)
+
+    return together, apart
+
+
+def disturb(x: Tensor) -> Tensor:
     """Large and finite: a mask by −inf would meet 0·NaN."""
     return x.flip(0, 1) * -30 + 10 if x.is_floating_point() else (x + 1) % (x.max() + 1)
 
 
 def _fill_padding(x: Tensor, padding: Tensor) -> Tensor:
     """The worst that can stand in the padding: NaN, or where x are tokens another token."""
-    return x.masked_fill(padding, float("nan")) if x.is_floating_point() else torch.where(padding, _disturb(x), x)
+    return x.masked_fill(padding, float("nan")) if x.is_floating_point() else torch.where(padding, disturb(x), x)
 
 
 def _compare_padded(
@@ -457,6 +591,7 @@ def _run_with_gradients(
     x: Tensor,
     memory: Memory | None,
     warm: Tensor | None = None,
+    outputs: bool = False,
 ) -> dict[str, Named]:
     """Outputs, final state and the gradients of inputs, memory, parameters and incoming state."""
     inputs: dict[str, Tensor] = {}
@@ -473,8 +608,8 @@ def _run_with_gradients(
         inputs |= {f"state.{name}": tensor for name, tensor in states.named(state) if tensor.requires_grad}
     y, final = forward(x, state)
     inputs |= {name: parameter for name, parameter in layer.named_parameters() if parameter.requires_grad}
-    outputs = [("y", y), *((f"state.{name}", tensor) for name, tensor in states.named(final))]
+    results = [("y", y), *((f"state.{name}", t) for name, t in states.named(() if outputs else final))]
     return {
-        "values": detach_all(outputs),
-        "gradients": weighted_gradients(outputs, list(inputs.values()), list(inputs), Cotangents()),
+        "values": detach_all(results),
+        "gradients": weighted_gradients(results, list(inputs.values()), list(inputs), Cotangents()),
     }

@@ -27,7 +27,9 @@ def digits(value: float) -> str:
 
 
 def power(value: float) -> str:
-    """1.5 × 10⁻⁷"""
+    """1.5 × 10⁻⁷; 0 for what floats can hardly tell from it."""
+    if abs(value) < 1e-300:
+        return "0"
     exponent = math.floor(math.log10(abs(value)))
     factor = f"{value / 10**exponent:.2g}"
     if factor in ("10", "-10"):

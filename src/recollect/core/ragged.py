@@ -20,7 +20,7 @@ def run(
 ) -> tuple[Tensor, S]:
     """Outputs (zero in the padding) and each row's own final state. x: B T D; lengths: B, from 0 to T."""
     if state is None:
-        state = layer.initial_state(len(x), memory=memory, like=x if x.is_floating_point() else None)
+        state = layer.initial_state(x.shape[0], memory=memory, like=x if x.is_floating_point() else None)
     layer.check(x, state)
     lengths = check_lengths(lengths, x)
     padding = ~mask(lengths, x.shape[1])
@@ -36,14 +36,14 @@ def mask(lengths: Tensor, steps: int) -> Tensor:
 def check_lengths(lengths: Tensor | Sequence[int] | None, x: Tensor, least: int = 0) -> Tensor:
     """The lengths as an int64 tensor beside x, or one clear line about what is wrong with them."""
     if lengths is None:
-        return torch.full((len(x),), x.shape[1], device=x.device)
+        return torch.full((x.shape[0],), x.shape[1], device=x.device)
     lengths = torch.as_tensor(lengths, device=x.device)
-    if lengths.shape != (len(x),) or lengths.is_floating_point():
+    if lengths.shape != (x.shape[0],) or lengths.is_floating_point():
         raise ContractError(
-            f"lengths: expected {len(x)} whole numbers, one a row, found {lengths.dtype} {tuple(lengths.shape)}"
+            f"lengths: expected {x.shape[0]} whole numbers, one a row, found {lengths.dtype} {tuple(lengths.shape)}"
         )
-    if x.is_cuda and torch.cuda.is_current_stream_capturing():  # checked before the capture; a check would synchronise
-        return lengths.long()
+    if torch.compiler.is_exporting() or (x.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return lengths.long()  # of a trace no values are known; a check of a capture would synchronise
     wrong = ((lengths < least) | (lengths > x.shape[1])).nonzero()[:, 0]
     if len(wrong):
         row = int(wrong[0])

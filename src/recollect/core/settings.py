@@ -6,20 +6,24 @@ Nothing here imports torch, so that the command line can be made from the settin
 import difflib
 import math
 import re
+import reprlib
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from .errors import RecollectError
+
 BpttName = Literal["full", "truncated", "random", "unbiased"]  # see core.bptt
+MOST_LAYERS = 1_000  # of a stack: each is made one after the other, however small
 SUFFIXES = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
 
-class ContractError(ValueError):
+class ContractError(RecollectError):
     """An input, state or setting that the contract does not allow; the message is one line."""
 
 
-class SettingError(ValueError):
+class SettingError(RecollectError):
     """A setting that is not one, or has a value that it cannot have."""
 
 
@@ -95,14 +99,19 @@ def distribute(settings: Mapping[str, Any], homes: Mapping[str, type]) -> dict[s
     return found
 
 
-def at_least(least: int, *, default: int | None) -> Any:
-    """A field of a settings dataclass that is a whole number from `least` on; without this they begin at 1."""
-    return field(default=default, metadata={"least": least})
+def at_least(least: int, *, default: int | None, most: int | None = None) -> Any:
+    """A field of a settings dataclass that is a whole number from `least` (without this: 1) to `most` (2^53)."""
+    return field(default=default, metadata={"least": least} | ({} if most is None else {"most": most}))
 
 
 def lowest(own: Field[Any]) -> int:
     """The least value of a setting that is a whole number."""
     return own.metadata.get("least", 1)
+
+
+def highest(own: Field[Any]) -> int:
+    """The largest value of a setting that is a whole number; the usual one is exact as a float and as 64 bits."""
+    return own.metadata.get("most", 2**53)
 
 
 def check_settings(config: Any) -> None:
@@ -111,7 +120,8 @@ def check_settings(config: Any) -> None:
     for own in fields(config):
         value = getattr(config, own.name)
         if expected := mismatch(own, hints[own.name], value):
-            raise ContractError(f"{owner_of(type(config))}: expected {own.name} to be {expected}, found {value!r}")
+            found = reprlib.repr(value)
+            raise ContractError(f"{owner_of(type(config))}: expected {own.name} to be {expected}, found {found}")
 
 
 def mismatch(own: Field[Any], hint: Any, value: Any) -> str | None:
@@ -122,13 +132,15 @@ def mismatch(own: Field[Any], hint: Any, value: Any) -> str | None:
     if choices := choices_of(hint):
         return None if value in choices else "one of " + ", ".join(map(repr, choices))
     if int in options and float not in options:
-        if isinstance(value, int) and not isinstance(value, bool) and value >= lowest(own):
-            return None
-        return f"a whole number of at least {lowest(own)}"
+        if not isinstance(value, int) or isinstance(value, bool) or value < lowest(own):
+            return f"a whole number of at least {lowest(own)}"
+        return None if value <= highest(own) else f"a whole number of at most {highest(own):,}"
     if float in options and not (isinstance(value, int | float) and not isinstance(value, bool)):
         return "a number"
     if bool in options and not isinstance(value, bool):
         return "True or False"
+    if str in options and not isinstance(value, str):
+        return "a name"
     if own.name.endswith("dropout") and isinstance(value, int | float) and not 0 <= value < 1:
         return "a share from 0 to below 1"
     return None
@@ -150,6 +162,12 @@ def owner_of(kind: type) -> str:
     return folders[-1] if "tasks" in folders else file
 
 
+def refuse_both_ways(found: str) -> dict[str, str]:
+    """For tasks whose models never see a whole sequence: why the settings that would need one are refused."""
+    message = f"expected it with whole sequences (labels, sources of translation), found {found}; leave it out"
+    return dict.fromkeys(("both_ways", "bidirectional"), message)
+
+
 def known(kind: str, name: str, names: Any) -> str:
     """`name`, if it is one of `names`; else an error that lists them."""
     if name in names:
@@ -158,6 +176,20 @@ def known(kind: str, name: str, names: Any) -> str:
     hint = f"; did you mean {close[0]!r}?" if close else ""
     article = "an" if kind[0] in "aeiou" else "a"
     raise ContractError(f"expected {article} {kind} out of {', '.join(names)}, found {name!r}{hint}")
+
+
+def find_name(kind: str, name: str, names: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
+    """The one of `names` that `name` stands for: itself, in other letters (`LSTM`, `ttt_linear`), or by an alias."""
+    every = list(names)
+    if name in every:
+        return name
+    plain = _plain(name)
+    meant = (aliases or {}).get(plain, plain)
+    return next((own for own in every if _plain(own) == meant), None) or known(kind, name, every)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
 
 
 @dataclass(frozen=True)
@@ -169,9 +201,15 @@ class Flag:
     short_numbers: bool = False
 
 
-def option(default: Any, help: str, *, name: str | None = None, short_numbers: bool = False) -> Any:
-    """A field of a settings dataclass that has a flag of its own; other settings are given by --set."""
-    return field(default=default, metadata={"flag": Flag(help, name, short_numbers)})
+def option(
+    default: Any, help: str, *, name: str | None = None, short_numbers: bool = False, most: int | None = None
+) -> Any:
+    """A field of a settings dataclass that has a flag of its own; other settings are given by --set.
+
+    `most` is the largest value of a whole number.
+    """
+    limit = {} if most is None else {"most": most}
+    return field(default=default, metadata={"flag": Flag(help, name, short_numbers)} | limit)
 
 
 def flags_of(settings: type) -> dict[str, tuple[Flag, Any]]:
@@ -180,9 +218,13 @@ def flags_of(settings: type) -> dict[str, tuple[Flag, Any]]:
     return {f.name: (f.metadata["flag"], hints[f.name]) for f in fields(settings) if "flag" in f.metadata}
 
 
-def check_file_names(config: Any) -> None:
-    """Refuse settings whose `data`, `valid` and `test` are anything but names of files."""
-    for name in ("data", "valid", "test"):
+def check_file_names(config: Any, names: Iterable[str] = ("data", "valid", "test")) -> None:
+    """Refuse settings of these names that are anything but names of files; an empty name is none."""
+    for name in names:
         value = getattr(config, name)
         if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
-            raise ContractError(f"data: expected {name} to be names of files, found {value!r}")
+            raise ContractError(f"data: expected {name} to be names of files, found {reprlib.repr(value)}")
+        if "" in value:
+            raise ContractError(
+                f"data: expected names of files in {name}, found an empty one; name one, or leave it out"
+            )

@@ -6,23 +6,25 @@ Two conventions make the functions below possible:
 - every tensor is batch first;
 - what grows grows along axis 1, oldest first, and slots that hold nothing hold zeros at the end.
 
-Fields that never change while decoding are listed in the NamedTuple's attribute `constant`.
+A field called `clock` (B, int64) counts the steps that each row has seen. Fields that never change while
+decoding are listed in the NamedTuple's attribute `constant`.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from .files import write_aside
+from .errors import RecollectError
+from .files import FileError, write_aside
+from .tensors import STATE, read_tensors
 
 S = TypeVar("S")
 
 
-class StateError(ValueError):
+class StateError(RecollectError):
     """A state that cannot be joined, saved or loaded as asked."""
 
 
@@ -92,7 +94,7 @@ def select(state: S, rows: Tensor, *, constant: bool = True) -> S:
     rows only trade places with rows of the same source, as in beam search.
     """
     if isinstance(state, Tensor):
-        return state.index_select(0, rows)  # type: ignore[return-value]
+        return _select_rows(state, rows)  # type: ignore[return-value]
     if not isinstance(state, tuple):
         return state
     unchanged = () if constant else getattr(state, "constant", ())
@@ -102,6 +104,22 @@ def select(state: S, rows: Tensor, *, constant: bool = True) -> S:
         for name, part in zip(names, state, strict=True)
     ]
     return rebuild(state, parts)
+
+
+def _select_rows(tensor: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a tensor, which keeps the order of its axes in memory: a cache lies as attention reads it fastest."""
+    order = _memory_order(tensor)
+    if order is None:
+        return tensor.index_select(0, rows)
+    return tensor.permute(order).index_select(0, rows).permute([order.index(axis) for axis in range(tensor.dim())])
+
+
+def _memory_order(tensor: Tensor) -> list[int] | None:
+    """The axes as they lie in memory, rows first; None where they lie in their own order, or with gaps."""
+    if tensor.is_contiguous():
+        return None
+    order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
+    return order if order[0] == 0 and tensor.permute(order).is_contiguous() else None
 
 
 def join(states: Sequence[S]) -> S:
@@ -126,11 +144,17 @@ def _join_tensors(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def fit(tensor: Tensor, slots: int) -> Tensor:
-    """The tensor with `slots` slots along axis 1, the new ones empty."""
+    """The tensor with `slots` slots along axis 1, the new ones empty; its axes lie in memory as they did."""
     missing = slots - tensor.shape[1]
     if missing == 0:
         return tensor
-    return torch.cat([tensor, tensor.new_zeros(tensor.shape[0], missing, *tensor.shape[2:])], dim=1)
+    order = _memory_order(tensor)
+    if order is None:
+        return torch.cat([tensor, tensor.new_zeros(tensor.shape[0], missing, *tensor.shape[2:])], dim=1)
+    along, laid = order.index(1), tensor.permute(order)
+    empty = [missing if axis == along else size for axis, size in enumerate(laid.shape)]
+    wide = torch.cat([laid, laid.new_zeros(empty)], dim=along)
+    return wide.permute([order.index(axis) for axis in range(tensor.dim())])
 
 
 def nbytes(state: Any) -> int:
@@ -144,7 +168,7 @@ def save(state: Any, path: str | os.PathLike[str]) -> None:
     from safetensors.torch import save as to_bytes
 
     tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in named(state)}
-    write_aside(path, to_bytes(tensors, metadata={"recollect": "state"}))
+    write_aside(path, to_bytes(tensors, metadata={"recollect": STATE}))
 
 
 def load(path: str | os.PathLike[str], like: S) -> S:
@@ -153,27 +177,105 @@ def load(path: str | os.PathLike[str], like: S) -> S:
     The number of rows and slots comes from the file, everything else must match `like`; the tensors come
     back on the device of `like`.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load as from_bytes
+    found = read(path)
+    _check_leaves(found, like, str(path))
+    return _rebuild_from(found, like)
 
-    path = Path(path)
+
+def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """The tensors of a saved state by their names."""
     try:
-        found = from_bytes(path.read_bytes())
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise StateError(f"{path}: expected a saved state (safetensors), found something else: {error}") from error
+        return read_tensors(path, "a saved state (safetensors)")[0]
+    except FileError as error:
+        raise StateError(str(error)) from error
+
+
+def restore(found: dict[str, Tensor], layer: Any, where: str, steps: Sequence[int] | None = None) -> Any:
+    """A layer's state out of tensors by name, checked against what the layer itself declares; else a StateError.
+
+    `layer` is anything with `initial_state`: rows, slots and clocks must be such as it has after some steps; `steps`
+    is how many each row has seen, where that is known. `where` names the place of the state in messages.
+    """
+    with torch.no_grad():
+        like = layer.initial_state(1)
+        _check_leaves(found, like, where)
+        rows = {name: len(tensor) for name, tensor in found.items()}
+        wrong = set(rows.values()) - ({len(steps)} if steps is not None else {max(rows.values(), default=0)} - {0})
+        if wrong:
+            counts = ", ".join(f"{count} in {name}" for name, count in _extremes(rows))
+            wanted = "one number of rows, at least 1" if steps is None else f"{len(steps)} rows"
+            raise StateError(f"{where}: expected a state of {wanted}, found {counts}")
+        slots = _check_slots(found, layer, like, where)
+    _check_clocks(found, layer, like, slots, where, steps)
+    state = _rebuild_from(found, like)
+    problem = getattr(layer, "diagnose_state", lambda state: None)(state)
+    if problem:
+        raise StateError(f"{where}: {problem}")
+    return state
+
+
+def _check_leaves(found: dict[str, Tensor], like: Any, where: str) -> None:
+    """Refuse tensors that differ from a state of the layer in more than rows and slots."""
     wanted = dict(named(like))
     if set(found) != set(wanted):
         raise StateError(
-            f"{path}: expected the tensors {', '.join(sorted(wanted))}, found {', '.join(sorted(found)) or 'none'}; "
+            f"{where}: expected the tensors {_list(sorted(wanted))}, found {_list(sorted(found)) or 'none'}; "
             "load a state with the layer that made it"
         )
     for name, tensor in wanted.items():
         got = found[name]
         if got.dtype != tensor.dtype or got.dim() != tensor.dim() or got.shape[2:] != tensor.shape[2:]:
             raise StateError(
-                f"{path}: expected {name} like {tuple(tensor.shape)} {tensor.dtype} but for rows and slots, "
+                f"{where}: expected {name} like {tuple(tensor.shape)} {tensor.dtype} but for rows and slots, "
                 f"found {tuple(got.shape)} {got.dtype}"
             )
-    # cloned: tensors inside a file lie at odd addresses, where kernels may round otherwise
-    values = iter(found[name].clone().to(tensor.device) for name, tensor in named(like))
+
+
+def _check_slots(found: dict[str, Tensor], layer: Any, like: Any, where: str) -> int | None:
+    """Refuse slots other than the layer makes; returns the capacity that they amount to, None where nothing grows."""
+    one = dict(named(layer.initial_state(1, capacity=1)))
+    empty = {name for name, tensor in named(like) if tensor.dim() > 1 and not tensor.shape[1]}
+    growing = [name for name in empty if one[name].shape[1]]  # the others say nothing of how they grow
+    capacity = max((found[name].shape[1] for name in growing), default=None)
+    full = dict(named(layer.initial_state(1, capacity=capacity))) if capacity is not None else dict(named(like))
+    for name, tensor in full.items():
+        got, free = found[name], name in empty and name not in growing
+        if tensor.dim() > 1 and not free and got.shape[1] != tensor.shape[1]:
+            raise StateError(
+                f"{where}: expected {tensor.shape[1]} slots in {name} as its layer and its neighbours have, "
+                f"found {got.shape[1]}"
+            )
+    return capacity
+
+
+def _check_clocks(
+    found: dict[str, Tensor], layer: Any, like: Any, slots: int | None, where: str, steps: Sequence[int] | None
+) -> None:
+    """Refuse clocks that disagree with each other, with the steps that were seen or with the slots that there are."""
+    clocks = {name: found[name].tolist() for name, _ in named(like) if name.split(".")[-1] == "clock"}
+    expected = next(iter(clocks.values()), None) if steps is None else list(steps)
+    for name, clock in clocks.items():
+        if clock != expected or min(clock) < 0:
+            raise StateError(f"{where}: expected {name} to count the steps of each row, found {_list(clock)}")
+    if slots is None or not clocks or expected is None or max(expected) <= slots:
+        return
+    more = dict(named(layer.initial_state(1, capacity=slots + 1)))
+    if any(more[name].shape != tensor.shape for name, tensor in named(layer.initial_state(1, capacity=slots))):
+        raise StateError(f"{where}: expected slots for the {max(expected):,} steps that it has seen, found {slots:,}")
+
+
+def _extremes(rows: dict[str, int]) -> list[tuple[str, int]]:
+    """The tensors with the fewest and the most rows."""
+    ranked = sorted(rows.items(), key=lambda item: item[1])
+    return [(name, count) for name, count in dict([ranked[0], ranked[-1]]).items()]
+
+
+def _list(values: Any, most: int = 8) -> str:
+    """The first values, separated by commas."""
+    shown = [str(value)[:40] for value in list(values)[:most]]
+    return ", ".join(shown) + (", …" if len(values) > most else "")
+
+
+def _rebuild_from(found: dict[str, Tensor], like: S) -> S:
+    values = iter(found[name].to(tensor.device) for name, tensor in named(like))
     return map(lambda _: next(values), like)

@@ -16,8 +16,14 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from . import baselines, laws
 from .contract import ContractError, Memory
-from .settings import SettingError, known
+from .errors import RunError as RunError
+from .exported import Exports
+from .limits import TooLarge, checked_allocation, describe_shortage, is_out_of_memory
+from .settings import SettingError, find_name
+from .summary import DataSummary
+from .typed import show
 
 
 class Data(Protocol):
@@ -38,10 +44,6 @@ class Data(Protocol):
 
 D = TypeVar("D", bound=Data)
 A = TypeVar("A")  # artifacts: what a run folder stores of its data, such as a tokenizer or a scaler
-
-
-class RunError(ValueError):
-    """A folder that is no run, or not the one that was meant."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class LoadedRun(Generic[D, A]):
     artifacts: A
     device: str = "cpu"
     data_dir: str | None = None
+    steps: Mapping[str, Any] = field(default_factory=dict)  # exported steps beside the weights, by their precision
     notes: list[str] = field(default_factory=list)  # what a reader of figures should know of the data that were read
 
     @cached_property
@@ -109,15 +112,22 @@ class Task(ABC, Generic[D, A]):
     name: ClassVar[str]
     models: ClassVar[tuple[str, ...]]
     default: ClassVar[str]  # the model that is trained where none is named
+    aliases: ClassVar[Mapping[str, str]] = {}  # other names of models, in small letters
     data_config: ClassVar[Any]  # frozen dataclasses
     task_config: ClassVar[Any]
     usual: ClassVar[Mapping[str, str]] = {}  # defaults of settings, where they differ from those of the dataclasses
     counted: ClassVar[Sequence[str]] = ()  # models that are counted, not trained
     unsized: ClassVar[Sequence[str]] = ()  # models without a width that could be solved for
+    refused: ClassVar[Mapping[str, str]] = {}  # settings of other tasks, with what this one has in their place
     combined: ClassVar[Sequence[str]] = ()  # models that are made of two trained runs
     sequential: ClassVar[bool] = True  # whether its models read a sequence, so that they have a state
     free_length: ClassVar[bool] = False  # whether rows may be read to any length
 
+    exports: ClassVar[Exports] = Exports()  # what is exported of its models beside the step
+
+    instead: ClassVar[Mapping[str, str]] = {}  # baselines that are models: how each is used in place of a worse one
+    bounds: ClassVar[Sequence[str]] = ()  # baselines that no model can be better than
+    baseline_metric: ClassVar[str | None] = None  # the key of `evaluate` that baselines measure; None: `metric`
     in_nats: ClassVar[bool] = False  # whether the loss is −log p, so that its exponential is a perplexity
     metric: str  # the key of `evaluate` that chooses the best checkpoint; smaller is better
 
@@ -140,7 +150,7 @@ class Task(ABC, Generic[D, A]):
     @classmethod
     def check_model(cls, model: str) -> str:
         """The name of a model that this task can train; any other is refused with one line."""
-        return known("model", model, cls.models)
+        return find_name("model", model, cls.models, cls.aliases)
 
     # Data and artifacts
 
@@ -171,7 +181,14 @@ class Task(ABC, Generic[D, A]):
     @classmethod
     @abstractmethod
     def summarize_data(cls, data: D) -> str:
-        """The data in half a line, for the start of a run."""
+        """The data in half a line, for the heats of a race."""
+
+    @classmethod
+    def data_summary(cls, data: D) -> DataSummary:
+        """What a user should see of the data before training: files, splits, counts."""
+        about = cls.describe_data(data)
+        facts = {name: value for name, value in about.items() if type(value) is int}
+        return DataSummary(name=data.name, facts=facts, notes=data.notes)
 
     @classmethod
     def other_data(cls, config: Any, data: Sequence[str], artifacts: A) -> Any:
@@ -201,11 +218,18 @@ class Task(ABC, Generic[D, A]):
         """The module that the laws bind, an input for them (T ≥ 4), and the memory that it reads."""
 
     @classmethod
-    def check_decoding(
+    def decoding_laws(
         cls, definition: Any, run: "LoadedRun[D, A]", x: Tensor, memory: Memory | None
-    ) -> dict[str, float]:
+    ) -> dict[str, Callable[[], float]]:
         """The law of the step on all that decodes with the model of a run; `definition` is the model in float64."""
         return {}
+
+    @classmethod
+    def list_laws(cls, definition: Any, run: "LoadedRun[D, A]") -> Mapping[str, laws.Law | laws.Exempt]:
+        """The laws on the model of a run, which `definition` is in float64; of those that do not bind it, why."""
+        module, x, memory = cls.law_example(definition, run.artifacts)
+        cost: dict[str, laws.Law | laws.Exempt] = {"cost": lambda: laws.cost_of_parts(module, x, memory=memory)}
+        return laws.list_laws(module, x, memory) | cost | cls.decoding_laws(definition, run, x, memory)
 
     @classmethod
     @abstractmethod
@@ -234,6 +258,11 @@ class Task(ABC, Generic[D, A]):
     def shape(self, batch: Any) -> tuple[int, ...]:
         """What the cost of a batch depends on: rows, steps, and the length of a source where there is one."""
 
+    def reading_shape(self, model: Any, batch: Any) -> tuple[int, int]:
+        """Rows and steps of a batch, as the module of `law_example` reads them."""
+        rows, steps = self.shape(batch)[:2]
+        return rows, steps
+
     @abstractmethod
     def flops(self, model: Any, *shape: int) -> float:
         """Matrix-product FLOPs of a forward pass over a batch of that shape."""
@@ -248,17 +277,32 @@ class Task(ABC, Generic[D, A]):
 
     # Measuring
 
+    @property
+    def reported(self) -> str:
+        """The part of the data that a race reports on: the test, or validation where there is none."""
+        return "valid" if getattr(self.data, "test", None) is None else "test"
+
     @abstractmethod
     def evaluate(self, model: nn.Module, split: str) -> dict[str, Any]:
         """The metrics on a whole split, with the rule by which they were computed."""
 
     @abstractmethod
     def baselines(self, split: str) -> dict[str, float]:
-        """The same metric for guesses that need no learning."""
+        """What guesses reach that need no learning, by the figure `metric`."""
+
+    def compare_to_baselines(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The baselines on validation, and a line on where an evaluation there stands beside them."""
+        guesses = {name: value for name, value in self.baselines("valid").items() if name not in self.bounds}
+        words = baselines.compare(float(found[self.baseline_metric or self.metric]), guesses, self.instead)
+        return {"baselines": guesses, "beside_baselines": words}
 
     @abstractmethod
     def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
-        """What a model reaches: `metric` is {name, value, rule}, and whatever else a row should hold."""
+        """What a model reaches: `metric` is {name, value, rule}, and whatever else a row should hold.
+
+        With the option `pieces` a metric's values on equal pieces of the split too, by its name, where it has such.
+        Where `baselines` are of another figure than `metric`, `compared` is that one: {name, value} of the model.
+        """
 
     def metric_row(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """The metric of an evaluation, as `figures` and a row have it."""
@@ -308,10 +352,14 @@ class Task(ABC, Generic[D, A]):
 
 @contextmanager
 def building(model: Any) -> Iterator[None]:
-    """Turns what is raised where a model is built from settings that do not fit it into one line."""
+    """Turns what is raised where a model is built from settings that do not fit it, or this machine, into one line."""
+    lower = "lower width, layers or the vocabulary"
     try:
-        yield
+        with checked_allocation(f"model: {show(model)}", lower):
+            yield
     except (KeyError, TypeError, AttributeError, RuntimeError, MemoryError, OverflowError) as error:
+        if is_out_of_memory(error):
+            raise TooLarge(f"model: {describe_shortage(error, lower.removeprefix('lower '))}") from error
         reason = " ".join(str(error).split())
         raise ContractError(f"model: expected settings of {model!r}, found others ({reason})") from error
 

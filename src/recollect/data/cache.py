@@ -4,7 +4,10 @@ An entry is a record `NAME.json` and array files `NAME-ARRAY-HASH.bin` in one fo
 the source files that the entry was made from, and type, shape and hash of each array. An entry that does not match its
 settings, its sources as they are now or the hashes in its record is not loaded, so that it is made again. It is
 written to a temporary folder; arrays are renamed into place first and the record last, so that at any moment the old
-entry or the new one is whole.
+entry or the new one is whole. Of two processes that need the same entry one makes it, and the other waits.
+
+Of an array the first and last megabyte are hashed when it is opened. What was altered between them is not noticed by
+its hash; whoever uses numbers as indices checks that they are (`decode` of `Entry.load_or_make`).
 """
 
 import contextlib
@@ -12,29 +15,55 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypedDict, TypeVar
 
 import numpy as np
 
-from ..core.files import sync_folder, write_aside
-from .files import DataError, StrPath
+from ..core import typed
+from ..core.files import FileError, locked, open_regular, read_json, sync_folder, write_aside
+from .byte_files import StrPath, path_of
+from .errors import DataError
+
+T = TypeVar("T")
 
 FORMAT = 2
 EDGE = 1 << 20  # bytes at either end of an array file that are hashed when it is opened
 RACY = 2_000_000_000  # ns: a file this young when it was read may have changed since within one tick of its clock
-STALE = 86_400  # s: temporary files this old were left by a crash
+STALE = 86_400  # s: temporary files this old were left by a crash, where no lock tells
+MOST_RECORD = 1 << 30  # bytes of a record
+
+
+class ArrayRecord(TypedDict):
+    """An array as its entry's record describes it."""
+
+    dtype: str
+    shape: list[int]
+    sha256: str
+    edges: str
+
+
+class Record(TypedDict):
+    """What the JSON file of an entry holds."""
+
+    format: int
+    settings: Any
+    sources: Any
+    arrays: dict[str, ArrayRecord]
+    content: dict[str, Any]
+    sha256: str
 
 
 def cache_folder(cache: StrPath | None = None) -> Path:
     """The folder of downloads and of encoded data: `cache`, else RECOLLECT_CACHE, else ~/.cache/recollect."""
-    return Path(cache or os.environ.get("RECOLLECT_CACHE") or "~/.cache/recollect").expanduser()
+    return path_of(cache or os.environ.get("RECOLLECT_CACHE") or "~/.cache/recollect")
 
 
 def name_folder(name: str, settings: Any) -> str:
@@ -75,8 +104,10 @@ class Sources:
     def _hash(self, path: Path) -> str:
         if path not in self._hashes:
             try:
-                with path.open("rb") as file:
-                    self._hashes[path] = hashlib.file_digest(file, "sha256").hexdigest()
+                with open_regular(path) as file:
+                    self._hashes[path] = _hash(file)
+            except FileError as error:
+                raise DataError(str(error)) from None
             except OSError as error:
                 raise DataError(f"cannot read {path}: {error.strerror or error}") from None
         return self._hashes[path]
@@ -102,7 +133,7 @@ class Sources:
                     hashed = True
                     if self._hash(path) != file["sha256"]:
                         return False, hashed
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):
             return False, False
         return True, hashed
 
@@ -129,7 +160,7 @@ class ArrayWriter:
         self._file.write(data)
         self.count += len(values)
 
-    def sync(self) -> dict[str, Any]:
+    def sync(self) -> ArrayRecord:
         """Force the file to disk; type, shape and hashes of the array, as JSON."""
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -137,8 +168,12 @@ class ArrayWriter:
             "dtype": self.dtype.str,
             "shape": [self.count, *self.row],
             "sha256": self._digest.hexdigest(),
-            "edges": hash_edges(self.path),
+            "edges": self._edges(),
         }
+
+    def _edges(self) -> str:
+        with self.path.open("rb") as file:
+            return hash_edges(file)
 
     def close(self) -> None:
         self._file.close()
@@ -193,38 +228,85 @@ class Entry:
     def path(self) -> Path:
         return self.folder / f"{self.name}.json"
 
+    def load_or_make(self, decode: Callable[[Loaded], T], make: Callable[[EntryWriter], None]) -> T:
+        """What `decode` makes of the entry, which `make` writes where the cache does not have it.
+
+        `decode` refuses content that it cannot use with a ValueError. A process that makes the entry is waited for.
+        """
+        found = self._decoded(decode)
+        if found is not None:
+            return found
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        with locked(self.folder, wait=True) as alone:
+            found = self._decoded(decode)  # another process may have made it meanwhile
+            if found is None:
+                with self.write(alone) as writer:
+                    make(writer)
+                found = decode(self.load_written())
+        return found
+
+    def _decoded(self, decode: Callable[[Loaded], T]) -> T | None:
+        found = self.load()
+        try:
+            return None if found is None else decode(found)
+        except (KeyError, ValueError):  # altered, or of another version
+            return None
+
     def load(self) -> Loaded | None:
         """The entry, if it is whole and was made from these sources with these settings."""
         try:
-            record = json.loads(self.path.read_bytes())
-            made, arrays, content = record["format"], record["arrays"], record["content"]
-            if [made, record["settings"], record["sha256"]] != [FORMAT, self.settings, hash_json([arrays, content])]:
+            record = typed.read(read_json(self.path, MOST_RECORD), Record)
+            arrays, content = record["arrays"], record["content"]
+            wanted = [FORMAT, self.settings, hash_json([arrays, content])]
+            if [record["format"], record["settings"], record["sha256"]] != wanted:
                 return None
             mapped = {name: self._map(name, about) for name, about in arrays.items()}
-        except (OSError, RecursionError, KeyError, TypeError, ValueError):
+        except (OSError, ValueError):
             return None
-        same, hashed = self.sources.match(record.get("sources"))
+        same, hashed = self.sources.match(record["sources"])
         if not same:
             return None
-        if hashed:  # with new stamps no hash is needed the next time
-            self._write_record(record | {"sources": self.sources.record()})
+        if hashed:
+            self._renew_stamps(record)
         return Loaded(mapped, {name: about["sha256"] for name, about in arrays.items()}, content)
 
-    def _array_path(self, name: str, about: dict[str, Any]) -> Path:
+    def _renew_stamps(self, record: dict[str, Any]) -> None:
+        """Write the record with new stamps of its sources, so that they need no hash the next time.
+
+        Left to the next time where another process holds the folder. A folder that cannot be written can be read all
+        the same.
+        """
+        with contextlib.suppress(DataError, FileError), locked(self.folder, wait=False) as alone:
+            self._remove_leftovers(0 if alone else STALE)  # a process killed here left an entry that is whole
+            self._write_record(record | {"sources": self.sources.record()})
+
+    def _array_path(self, name: str, about: ArrayRecord) -> Path:
         return self.folder / f"{self.name}-{name}-{about['sha256'][:16]}.bin"
 
-    def _map(self, name: str, about: dict[str, Any]) -> np.memmap[Any, np.dtype[Any]]:
-        path, dtype, shape = self._array_path(name, about), np.dtype(about["dtype"]), tuple(about["shape"])
-        if path.stat().st_size != math.prod(shape) * dtype.itemsize or hash_edges(path) != about["edges"]:
+    def _map(self, name: str, about: ArrayRecord) -> np.memmap[Any, np.dtype[Any]]:
+        """An array of whole numbers, read-only; a ValueError where the record does not fit its file."""
+        fits = re.fullmatch(r"[|<][iu][1248]", about["dtype"]) and min(about["shape"], default=-1) >= 0
+        if not fits or not re.fullmatch(r"[\w-]+", name) or not re.fullmatch(r"[0-9a-f]{64}", about["sha256"]):
             raise ValueError(name)
-        return np.memmap(path, dtype, mode="r", shape=shape)
+        dtype, shape = np.dtype(about["dtype"]), tuple(about["shape"])
+        with open_regular(self._array_path(name, about)) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != math.prod(shape) * dtype.itemsize or hash_edges(file) != about["edges"]:
+                raise ValueError(name)
+            return np.memmap(file, dtype, mode="r", shape=shape)
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[EntryWriter]:
-        """Make the entry anew: it is in place when the block ends, and the old one untouched if the block fails."""
+    def write(self, alone: bool = False) -> Iterator[EntryWriter]:
+        """Make the entry anew: it is in place when the block ends, and the old one untouched if the block fails.
+
+        `alone`: the folder's lock is held, so that no other process writes there.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._remove_leftovers()
+            self._remove_leftovers(0 if alone else STALE)
             with tempfile.TemporaryDirectory(prefix=f".{self.name}.", suffix=".part", dir=self.folder) as place:
                 with EntryWriter(Path(place)) as writer:
                     yield writer
@@ -264,12 +346,12 @@ class Entry:
         except OSError as error:
             raise self._unwritable(error) from None
 
-    def _remove_leftovers(self) -> None:
-        """Remove temporary files that crashes left."""
+    def _remove_leftovers(self, age: float) -> None:
+        """Remove temporary files that crashes left and that are so many seconds old."""
         for part in self.folder.glob(f".{self.name}.*.part"):
             with contextlib.suppress(OSError):
                 newest = max(path.stat().st_mtime for path in (part, *part.rglob("*")))
-                if time.time() - newest > STALE:
+                if not age or time.time() - newest > age:
                     shutil.rmtree(part) if part.is_dir() else part.unlink()
 
     def _unwritable(self, error: OSError) -> DataError:
@@ -279,10 +361,16 @@ class Entry:
         )
 
 
-def hash_edges(path: Path) -> str:
+def _hash(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while block := file.read(EDGE):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def hash_edges(file: BinaryIO) -> str:
     """sha256 of a file's first and last megabyte: enough to recognise another file, at any size."""
-    with path.open("rb") as file:
-        digest = hashlib.sha256(file.read(EDGE))
-        file.seek(max(path.stat().st_size - EDGE, 0))
-        digest.update(file.read(EDGE))
+    digest = hashlib.sha256(file.read(EDGE))
+    file.seek(max(os.fstat(file.fileno()).st_size - EDGE, 0))
+    digest.update(file.read(EDGE))
     return digest.hexdigest()

@@ -1,88 +1,75 @@
 """UTF-8 text files, plain or gzip, in chunks of bounded size, with errors that name the place and the remedy."""
 
 import codecs
-import contextlib
 import difflib
-import gzip
-import json
 import os
 import re
-import shlex
-import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import Any, TypeVar
 
-StrPath = str | os.PathLike[str]
+from ..core.files import FileError, read_json
+from .byte_files import BLOCK, ByteFile, StrPath, path_of
+from .encodings import check_encoding, guess_binary, guess_encoding
+from .errors import DataError
+from .limits import LINE
+
 C = TypeVar("C")
 T = TypeVar("T")
 
-BLOCK = 1 << 20  # bytes read at a time
 FIRST = 1 << 16  # bytes that decide whether a file in a folder is text
 BOM = "\ufeff"
-GZIP = b"\x1f\x8b"  # how a gzip file begins
-
-
-class DataError(ValueError):
-    """An error in the data, in one line: what was expected, what was found, where, and what to do."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message.replace("\r", "\\r").replace("\n", "\\n"))
-
-
-class Unreachable(DataError):
-    """Data that are not on this machine and could not be downloaded."""
 
 
 # ---------------------------------------------------------------------------------------------- one file
 
 
-def chunks(path: StrPath, size: int = BLOCK) -> Iterator[str]:
+def chunks(path: StrPath, size: int = BLOCK, *, exact: bool = False, flag: str | None = None) -> Iterator[str]:
     """The text of a file in chunks of about `size` bytes at most, independent of line ends.
 
     A byte-order mark is removed, \\r\\n becomes \\n, no character is ever split. A file that is empty, binary or
-    not UTF-8 is refused with the byte at which that showed.
+    not UTF-8 is refused with the byte at which that showed. With `exact` any bytes are read, and nothing is changed:
+    a byte that is no UTF-8 becomes a lone surrogate (`surrogateescape`), from which it can be had again. `flag` is the
+    one by which callers let another encoding be named (see `chunks_as`).
     """
-    path = Path(path)
     at = 0  # the offset of data[0] in the (unpacked) file
     line = 1
     tail = b""  # the first bytes of a character that the last block cut
     held = ""  # a \r that may be half of a \r\n
-    accents = False  # whether anything beyond ASCII was decoded so far
     opened = False  # whether any character was decoded so far: the first may be a byte-order mark
     filled = False
-    with _open(path) as file:
+    with ByteFile(path) as file:
         while True:
-            block = _read(file, size, path, at + len(tail))
+            block = file.read(size)
             data = tail + block
-            nul = data.find(0)
+            nul = -1 if exact else data.find(0)
             try:
-                text, used = codecs.utf_8_decode(data, "strict", not block)
+                text, used = codecs.utf_8_decode(data, "surrogateescape" if exact else "strict", not block)
             except UnicodeDecodeError as error:
                 if 0 <= nul < error.start:
-                    raise _binary(path, at + nul, line + data.count(b"\n", 0, nul)) from None
+                    raise _binary(file.path, at + nul, line + data.count(b"\n", 0, nul)) from None
                 bad, start = data[error.start], error.start
-                near = data[start:] + (_read(file, 4096, path, at + len(data)) if block else b"")
+                near = data[start:] + (file.read(4096) if block else b"")
                 cut = not block and error.end == len(data) and "end of data" in error.reason
-                accents = accents or not data[:start].isascii()
                 line += data.count(b"\n", 0, start)
                 where = f"byte {at + start:,} (line {line:,}) of {path}"
-                guess = _guess(path, near, accents, cut)
+                head, packed = _head(file.path, FIRST)
+                guess = guess_encoding(file.path, head[:4096], packed, head + b"\n" + near, cut=cut, flag=flag)
                 raise DataError(f"expected UTF-8 text, found 0x{bad:02X} at {where}: {guess}") from None
             if nul >= 0:
-                raise _binary(path, at + nul, line + data.count(b"\n", 0, nul))
+                raise _binary(file.path, at + nul, line + data.count(b"\n", 0, nul))
             at += used
             tail = data[used:]
-            accents = accents or not text.isascii()
             line += text.count("\n")
-            if not opened and text:
-                opened = True
-                text = text.removeprefix(BOM)
-            text = (held + text).replace("\r\n", "\n")
-            held = ""
-            if block and text.endswith("\r"):
-                text, held = text[:-1], "\r"
+            if not exact:
+                if not opened and text:
+                    opened = True
+                    text = text.removeprefix(BOM)
+                text = (held + text).replace("\r\n", "\n")
+                held = ""
+                if block and text.endswith("\r"):
+                    text, held = text[:-1], "\r"
             if text:
                 filled = True
                 yield text
@@ -92,148 +79,113 @@ def chunks(path: StrPath, size: int = BLOCK) -> Iterator[str]:
         raise DataError(f"expected text, found an empty file: {path}; leave it out or fill it")
 
 
-def lines(path: StrPath) -> Iterator[str]:
-    """The lines of a file, split at \\n alone."""
-    rest = ""
+def chunks_as(path: StrPath, encoding: str) -> Iterator[str]:
+    """The text of a file in a named encoding, in chunks; \\r\\n becomes \\n, a byte-order mark is removed."""
+    name, at, held, opened = check_encoding(encoding), 0, "", False
+    decoder = codecs.getincrementaldecoder(name)()
+    with ByteFile(path) as file:
+        while True:
+            block = file.read()
+            try:
+                text = held + decoder.decode(block, not block)
+            except UnicodeDecodeError as error:
+                place = at + error.start
+                raise DataError(
+                    f"expected text in {name}, found 0x{error.object[error.start]:02X} at about byte {place:,} of "
+                    f"{path}; name another with --encoding"
+                ) from None
+            at += len(block)
+            held = "\r" if block and text.endswith("\r") else ""
+            text = text.removesuffix(held).replace("\r\n", "\n")
+            if text:
+                yield text if opened else text.removeprefix(BOM)
+                opened = True
+            if not block:
+                break
+    if not opened:
+        raise DataError(f"expected text, found an empty file: {path}; leave it out or fill it")
+
+
+def _head(path: Path, size: int = 4096) -> tuple[bytes, bool]:
+    """The first bytes of a file, and whether it is packed."""
+    with ByteFile(path) as file:
+        return file.read(size), file.packed
+
+
+def _binary(path: Path, at: int, line: int) -> DataError:
+    guess = guess_binary(path, *_head(path))
+    return DataError(f"expected UTF-8 text, found a NUL at byte {at:,} (line {line:,}) of {path}: {guess}")
+
+
+def lines(path: StrPath, longest: int = LINE) -> Iterator[str]:
+    """The lines of a file, split at \\n alone; one of more than `longest` characters is refused."""
+    rest, number = "", 1
     for chunk in chunks(path):
         *whole, rest = (rest + chunk).split("\n")
-        yield from whole
+        for line in whole:
+            _check_length(line, longest, number, path)
+            yield line
+            number += 1
+        _check_length(rest, longest, number, path)
     if rest:
         yield rest
 
 
-def is_text(path: StrPath) -> bool:
-    """Whether the first block of a file decodes as non-empty UTF-8 text."""
-    try:
-        with _open(Path(path)) as file:
-            first = _read(file, FIRST, Path(path), 0)
-        text, _ = codecs.utf_8_decode(first, "strict", len(first) < FIRST)
-    except (DataError, UnicodeDecodeError):
-        return False
-    return bool(text.removeprefix(BOM)) and "\0" not in text
-
-
-@contextlib.contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
-    """The file's bytes, unpacked if its first two bytes are those of gzip, whatever its name."""
-    try:
-        raw = path.open("rb")
-    except OSError as error:
-        raise DataError(f"expected a readable text file, found {error.strerror or error}: {path}") from None
-    with raw:
-        packed = raw.read(2) == GZIP
-        raw.seek(0)
-        if not packed:
-            yield raw
-            return
-        with gzip.GzipFile(fileobj=raw) as unpacked:
-            yield cast(IO[bytes], unpacked)
-
-
-def _read(file: IO[bytes], size: int, path: Path, at: int) -> bytes:
-    try:
-        return file.read(size)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+def _check_length(line: str, longest: int, number: int, path: StrPath) -> None:
+    if len(line) > longest:
         raise DataError(
-            f"expected a whole gzip file, found damage after {at:,} unpacked bytes of {path} ({error}); get a new copy"
-        ) from None
-    except OSError as error:
-        raise DataError(f"cannot read {path} at byte {at:,}: {error.strerror or error}") from None
+            f"expected lines of at most {longest:,} characters, found a longer one, line {number:,} of {path}; end "
+            "each line with a newline"
+        )
+
+
+def why_no_text(path: StrPath) -> str | None:
+    """Why a file is no text, judged by its first block; None for one that is UTF-8 and not empty."""
+    try:
+        with ByteFile(path) as file:
+            first, packed = file.read(FIRST), file.packed
+    except DataError:
+        return "cannot be read"
+    try:
+        text, _ = codecs.utf_8_decode(first, "strict", len(first) < FIRST)
+    except UnicodeDecodeError:
+        if b"\0" in first:
+            return _first_words(guess_binary(Path(path), first, packed))
+        return f"not UTF-8, {_first_words(guess_encoding(Path(path), first, packed, first, cut=False))}"
+    if "\0" in text:
+        return _first_words(guess_binary(Path(path), first, packed))
+    return None if text.removeprefix(BOM) else "empty"
+
+
+def _first_words(guess: str) -> str:
+    """A guess at an encoding without the remedy that follows it."""
+    return guess.partition(";")[0]
 
 
 def load_json(path: StrPath, what: str, decode: Callable[[Any], T]) -> T:
     """The JSON value of a file, decoded; whatever goes wrong is a DataError that names the file."""
     try:
-        data = json.loads(Path(path).read_bytes())
+        data = read_json(path)
     except OSError as error:
         raise DataError(f"expected {what} at {path}, found {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"expected JSON in {path}, found something else ({error}); copy it anew") from None
+    except FileError as error:
+        raise DataError(f"{error}; copy it anew") from None
     try:
         return decode(data)
     except DataError as error:
         raise DataError(f"{error} ({path})") from None
 
 
-# ------------------------------------------------------------------------------------------------ guesses
-
-
-def _head(path: Path) -> bytes:
-    with _open(path) as file:
-        return _read(file, 4096, path, 0)
-
-
-def _convert(path: Path, encoding: str) -> str:
-    return f"convert it with: {_iconv(path, f'-f {encoding}')}"
-
-
-def _iconv(path: Path, options: str) -> str:
-    """A shell command that converts the file to UTF-8, ready to paste."""
-    with path.open("rb") as file:
-        packed = file.read(2) == GZIP
-    name = shlex.quote(str(path))
-    unpack, name = (f"gzip -dc < {name} | ", "") if packed else ("", f" {name}")
-    return f"{unpack}iconv {options} -t UTF-8{name} > utf8.txt"
-
-
-def _wide(head: bytes) -> str | None:
-    """The name of the UTF-16 or UTF-32 encoding of `head`, or None."""
-    for mark, name in (
-        (codecs.BOM_UTF32_LE, "UTF-32LE"),
-        (codecs.BOM_UTF32_BE, "UTF-32BE"),
-        (codecs.BOM_UTF16_LE, "UTF-16LE"),
-        (codecs.BOM_UTF16_BE, "UTF-16BE"),
-    ):
-        if head.startswith(mark):
-            return name
-    even, odd = head[0::2].count(0), head[1::2].count(0)
-    for zeros, others, name in ((odd, even, "UTF-16LE"), (even, odd, "UTF-16BE")):
-        if zeros > 1 and not others:
-            text = head[: len(head) // 2 * 2].decode(name, "replace")[:-1]  # the head may end within a pair
-            if all(c.isprintable() or c in "\n\r\t" for c in text) and "\ufffd" not in text:
-                return name
-    return None
-
-
-def _binary(path: Path, at: int, line: int) -> DataError:
-    where = f"byte {at:,} (line {line:,}) of {path}"
-    wide = _wide(_head(path))
-    if wide:
-        return DataError(f"expected UTF-8 text, found a NUL at {where}: looks like {wide}; {_convert(path, wide)}")
-    return DataError(f"expected UTF-8 text, found a NUL at {where}: looks like a binary file; leave it out")
-
-
-def _guess(path: Path, near: bytes, accents: bool, cut: bool) -> str:
-    wide = _wide(_head(path))
-    if wide:
-        return f"looks like {wide}; {_convert(path, wide)}"
-    if cut:
-        return "the file ends inside a character, as if cut short; get a whole copy, or remove its last bytes"
-    if accents:
-        return (
-            "the text before it is UTF-8, so the file is damaged or mixed there; mend it, or drop what is bad with: "
-            + _iconv(path, "-c -f UTF-8")
-        )
-    high = re.findall(rb"[\x80-\xff]+", near)
-    paired = sum(len(run) for run in high if len(run) > 1)
-    if paired > 0.8 * sum(map(len, high)):
-        try:
-            codecs.getincrementaldecoder("gb18030")().decode(near)
-        except UnicodeDecodeError:
-            pass
-        else:
-            return f"looks like GBK or a like encoding; if so, {_convert(path, 'GB18030')}"
-    return f"looks like latin-1 or a like encoding; if so, {_convert(path, 'ISO-8859-1')}"
-
-
 # --------------------------------------------------------------------------------------------- many files
 
 
-def files(paths: Sequence[StrPath] | StrPath) -> list[Path]:
+def files(
+    paths: Sequence[StrPath] | StrPath, on_skip: Callable[[Path, str], None] = lambda path, reason: None
+) -> list[Path]:
     """The files that `paths` name, folders opened recursively in sorted order, each file once.
 
-    In a folder hidden files and what does not begin as text are passed over; a file named outright is taken as it is
-    and refused when it is read.
+    In a folder hidden files are passed over, and `on_skip` is called with each file that does not begin as text, and
+    the reason; a file named outright is taken as it is and refused when it is read.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
@@ -241,11 +193,18 @@ def files(paths: Sequence[StrPath] | StrPath) -> list[Path]:
         raise DataError("expected at least one file or folder, found none; name one")
     found: list[Path] = []
     for name in paths:
-        path = Path(name).expanduser()
+        path = path_of(name)
         if path.is_dir():
-            inside = [p for p in walk(path) if is_text(p)]
+            reasons = {place: why_no_text(place) for place in walk(path)}
+            inside = [place for place, reason in reasons.items() if reason is None]
             if not inside:
-                raise DataError(f"expected text files in {path}, found {_listing(path)}; name a folder with UTF-8 text")
+                there = some_of([f"{place.name} ({reason})" for place, reason in reasons.items()], 8)
+                raise DataError(
+                    f"expected text files in {path}, found {there or _listing(path)}; name a folder with UTF-8 text"
+                )
+            for place, reason in reasons.items():
+                if reason is not None:
+                    on_skip(place, reason)
             found += inside
         elif path.is_file():
             found.append(path)
@@ -274,7 +233,7 @@ def walk(folder: Path, enter: Callable[[str], bool] = lambda name: True) -> Iter
 
 def _listing(folder: Path, limit: int = 8) -> str:
     try:
-        names = sorted(entry.name + "/" * entry.is_dir() for entry in os.scandir(folder))
+        names = sorted(name + "/" * Path(folder, name).is_dir() for name in os.listdir(folder))
     except OSError as error:
         return f"nothing that can be read ({error.strerror})"
     if not names:
@@ -306,13 +265,15 @@ class Text:
     """Files read as one text, from character `start` up to `stop`. Can be read any number of times.
 
     A file that does not end its last line has it ended before the next file begins, so that no two words fuse.
-    With `letters` the text is made of small letters a to z and single blanks (`only_letters`).
+    With `letters` the text is made of small letters a to z and single blanks (`only_letters`). With `exact` the files
+    may hold any bytes (see `chunks`).
     """
 
     paths: tuple[Path, ...]
     start: int = 0
     stop: int | None = None
     letters: bool = False
+    exact: bool = False
 
     def __iter__(self) -> Iterator[str]:
         at = 0
@@ -330,7 +291,7 @@ class Text:
         for path in self.paths:
             if last != "\n":
                 yield "\n"
-            for chunk in chunks(path):
+            for chunk in chunks(path, exact=self.exact):
                 yield chunk
                 last = chunk[-1]
 
@@ -346,7 +307,7 @@ class Text:
         for path in self.paths:
             at += last != "\n"
             line, column = 1, 1
-            for chunk in chunks(path):
+            for chunk in chunks(path, exact=self.exact):
                 inside = chunk[: max(wanted - at, 0)]
                 newline = inside.rfind("\n")
                 line += inside.count("\n")

@@ -6,11 +6,12 @@
 
 On a GPU step and choice are captured once as a CUDA graph on static buffers, and the host reads the tokens a block at a
 time. A step that waits for the host, as that of an n-gram model does, cannot be captured and runs eagerly. On a CPU the
-step is that of `flat` where it has one for the model, else the model's own call.
+step is the model's own call; programs write faster there by the exported step (`recollect.load`).
 """
 
 import copy
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,13 +20,11 @@ from torch import Tensor
 from ..core import state as states
 from ..core.contract import ContractError, Layer
 from ..layers.position import Added
+from ..runtime.position import Position
 from .captured import WARM_UPS, CapturedRun, StaticStep, copy_state
-from .flat.matrix import PACKINGS
-from .flat.model import Flat, flatten
-from .position import Position, device_of, read_prompts
+from .flat.model import flatten
+from .position import PART, device_of, read_prompts
 from .sampling import Config, mask_written, pick_tokens
-
-AHEAD = 64  # tokens of a row that a GPU may generate before the host reads them
 
 
 class ModelStep:
@@ -48,9 +47,11 @@ class ModelStep:
 class Engine:
     """Generates `rows` texts at once, each of at most `room` tokens, prompt included.
 
-    `precision` is that of the weights: float32, bfloat16 or float16 on a GPU; float32, float16 or int8 on a CPU. None
-    leaves them as they are. `exact` makes every step the model's own call. `fuse` compiles that call for a GPU first,
-    which takes some seconds.
+    Memory is taken for PART tokens at a time, so that `room` may be as large as one likes.
+
+    `precision` is that of the weights: float32, bfloat16 or float16 on a GPU, float32 on a CPU. None leaves them as
+    they are. `exact` makes every step the model's own call. `fuse` compiles that call for a GPU first, which takes some
+    seconds.
     """
 
     def __init__(
@@ -64,14 +65,10 @@ class Engine:
         fuse: bool = False,
     ) -> None:
         self.given, self.rows, self.room = model, rows, room
+        self.reserved = 0  # tokens of a row for which there is memory
         self.device = device_of(model)
-        self.model, packing = prepare_weights(model, precision, self.device)
-        self.flat = None if exact or fuse else flatten(self.model, packing)
-        if packing and self.flat is None:
-            raise ContractError(
-                f"precision: expected {packing} with pre-norm blocks of attention, linear attention or ttt, or stacks "
-                "of rnn, lstm or gru, in float32 and not exact, found another model; leave it out"
-            )
+        self.model = prepare_weights(model, precision, self.device)
+        self.flat = None if exact or fuse or self.device.type == "cpu" else flatten(self.model)
         whole = torch.compile(self.model, dynamic=False) if fuse and self.device.type == "cuda" else self.model
         self.step = self.flat or ModelStep(whole)
         self.static: StaticStep | None = None
@@ -93,6 +90,21 @@ class Engine:
                 f"engine: expected {self.rows} rows of at most {self.room} tokens, found {len(position.written)} rows "
                 f"of up to {longest + config.length}; make an engine of that size"
             )
+        for start in range(0, config.length, PART) or [0]:
+            part = replace(config, length=min(PART, config.length - start))
+            self.reserve(position, longest + start, part.length)
+            yield from self.run_part(position, part, ahead, longest + start)
+
+    def reserve(self, position: Position, longest: int, length: int) -> None:
+        """See to memory for `length` more tokens."""
+        if longest + length > self.reserved:
+            more = self.reserved > 0
+            self.reserved, self.static = min(self.room, longest + PART), None
+            if more and self.device.type == "cpu":
+                position.state = copy_state(position.state, self.empty_state())
+
+    def run_part(self, position: Position, config: Config, ahead: int, longest: int) -> Generator[list[list[int]]]:
+        """The blocks of at most PART tokens."""
         run = self.start_run(position, config, longest)
         done, size = 0, 1
         try:
@@ -115,19 +127,14 @@ class Engine:
         if self.device.type == "cuda":
             self.check_positions(longest, config.length)
             if self.static is None:
-                self.static = StaticStep(self.step, self.empty_state(), position.logits, self.room)
+                self.static = StaticStep(self.step, self.empty_state(), position.logits, self.reserved)
             if replay := self.static.capture_for(config):
                 return CapturedRun(self.static, replay, self.given, draws)
-        elif isinstance(self.step, Flat):
-            if not self.step.accepts(position.state, 0):  # its cache grows
-                position.state = copy_state(position.state, self.empty_state())
-            if self.step.accepts(position.state, config.length):
-                return EagerRun(self.step, position, config, draws, self.room)
-        return EagerRun(ModelStep(self.model), position, config, draws, self.room)
+        return EagerRun(ModelStep(self.model), position, config, draws, self.reserved)
 
     def empty_state(self) -> Any:
         """An initial state with capacity, each of its tensors in storage of its own."""
-        made = self.model.initial_state(self.rows, capacity=max(self.room, WARM_UPS + 1))
+        made = self.model.initial_state(self.rows, capacity=max(self.reserved, WARM_UPS + 1))
         layout = torch.preserve_format if self.device.type == "cpu" else torch.contiguous_format
         return states.map(lambda tensor: tensor.clone(memory_format=layout), made)
 
@@ -138,21 +145,19 @@ class Engine:
                 raise ContractError(f"generate: {problem}")
 
 
-def prepare_weights(model: Any, precision: str | None, device: torch.device) -> tuple[Any, str | None]:
-    """The model with its weights in that precision, and the precision to which a CPU's step rounds them."""
-    allowed = ("float32", *PACKINGS) if device.type == "cpu" else ("float32", "bfloat16", "float16")
+def prepare_weights(model: Any, precision: str | None, device: torch.device) -> Any:
+    """The model with its weights in that precision."""
+    allowed = ("float32",) if device.type == "cpu" else ("float32", "bfloat16", "float16")
     if precision is None:
-        return model, None
+        return model
     if precision not in allowed:
         raise ContractError(f"precision: expected one of {', '.join(allowed)} on {device.type}, found {precision!r}")
-    if device.type == "cpu" and precision in PACKINGS:
-        return model, precision
     dtype = getattr(torch, precision)
     if all(parameter.dtype == dtype for parameter in model.parameters()):
-        return model, None
+        return model
     if device.type == "cpu" or not isinstance(model, Layer):
         raise ContractError(f"precision: expected a network to be run in {precision}, found {type(model).__name__}")
-    return copy.deepcopy(model).to(dtype), None
+    return copy.deepcopy(model).to(dtype)
 
 
 def draw_thresholds(position: Position, config: Config) -> Tensor | None:

@@ -10,6 +10,7 @@ from ..core.settings import ContractError, at_least, check_settings
 from . import sampling
 from .sampling import stable_topk
 
+MOST = 100  # of a penalty, and of tokens for each place of a source
 IMPOSSIBLE = float("-inf")  # log-probability of an empty slot
 
 
@@ -23,23 +24,23 @@ class Config:
     likeliest, or the fewest that hold `top_p` of the probability.
     """
 
-    beam: int = 5
-    nbest: int = 1
+    beam: int = at_least(1, default=5, most=10_000)
+    nbest: int = at_least(1, default=1, most=10_000)
     length_penalty: float = 0.6
     coverage: float = 0.0
     ratio: float = 2.0
-    extra: int = at_least(0, default=20)
+    extra: int = at_least(0, default=20, most=100_000)
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
-    seed: int = at_least(0, default=0)
+    seed: int = at_least(0, default=0, most=2**63 - 1)
 
     def __post_init__(self) -> None:
         check_settings(self)
         for name in ("length_penalty", "coverage", "ratio"):
             value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise ContractError(f"beam: expected {name} of at least 0, found {value}")
+            if not 0 <= value <= MOST:
+                raise ContractError(f"beam: expected {name} from 0 to {MOST}, found {value:g}")
         if self.temperature is not None:
             self._check_sampling(self.temperature)
         elif self.nbest > self.beam:

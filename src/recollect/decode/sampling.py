@@ -4,42 +4,15 @@ All in tensors, without a wait for the host, so that a CUDA graph can hold it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from .. import kernels
-from ..core.settings import ContractError, at_least, check_settings
+from ..core.settings import ContractError
+from ..runtime.sampling import SORT_SHARE, Config
 
-SORT_SHARE = 8  # with top_k above 1/8 of the vocabulary all logits are sorted
 MAX_KERNEL_TOKENS = 32  # that kernels select or forbid at a time: each is an iteration of a loop
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """Settings of generation: `length` tokens, each the likeliest (`greedy`) or sampled at `temperature`.
-
-    Sampling is from the `top_k` likeliest tokens, or the fewest that hold `top_p` of the probability. `penalty` above 1
-    makes tokens that are in the text already less likely.
-    """
-
-    length: int = at_least(0, default=200)
-    greedy: bool = False
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-    penalty: float = 1.0
-    seed: int = at_least(0, default=0)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        if not self.temperature > 0:
-            raise ContractError(f"generate: expected temperature above 0, found {self.temperature}; 0 is --greedy")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ContractError(f"generate: expected top_p in (0, 1], found {self.top_p}")
-        if not self.penalty > 0:
-            raise ContractError(f"generate: expected penalty above 0, found {self.penalty}")
 
 
 def choose_tokens(

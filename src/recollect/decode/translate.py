@@ -11,9 +11,11 @@ from torch import Tensor
 from ..core.contract import Memory
 from . import beam
 from .beam import Hypothesis
+from .cores import count_cores, map_on_cores
 from .position import device_of
 
 LINES = 1024  # read together: enough to find lines of similar length
+FEWEST = 256  # tokens of a batch that is worth a core of its own
 
 
 def pad(rows: Sequence[np.ndarray], filler: int, device: torch.device, width: int = 0) -> tuple[Tensor, Tensor]:
@@ -31,7 +33,6 @@ def encode(model: Any, side: Any, rows: Sequence[np.ndarray]) -> Memory:
     return model.encode(source, lengths)
 
 
-@torch.inference_mode()
 def hypotheses(
     model: Any,
     source: Any,
@@ -43,20 +44,18 @@ def hypotheses(
     ids: Sequence[int] | None = None,
     alignments: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The n-best lists of sources given as token ids, batched by length: rows times the longest is at most `tokens`.
+    """The n-best lists of sources given as token ids, batched by length, on a CPU a batch on each core.
 
-    `ids` are the rows' numbers in their file, so that drawn texts do not depend on how it was cut up.
+    Rows times the longest is at most `tokens` in all batches that are searched at once. `ids` are the rows' numbers in
+    their file, so that drawn texts do not depend on how it was cut up.
     """
     ids = range(len(rows)) if ids is None else ids
-    found: list[list[Hypothesis]] = [[] for _ in rows]
-    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-    while order:
-        count = max(1, tokens // (len(rows[order[0]]) + 1))
-        batch, order = order[:count], order[count:]
-        while len(batch) > 1 and len(batch) * (len(rows[batch[-1]]) + 1) > tokens:
-            order.insert(0, batch.pop())
+    cores = count_cores(device_of(model))
+
+    @torch.inference_mode()
+    def search(batch: Sequence[int]) -> list[list[Hypothesis]]:
         memory = encode(model, source, [rows[i] for i in batch])
-        lists = beam.search(
+        return beam.search(
             model,
             memory,
             begin=target.begin,
@@ -66,9 +65,28 @@ def hypotheses(
             alignments=alignments,
             ids=[ids[i] for i in batch],
         )
+
+    batches = cut_batches([len(row) + 1 for row in rows], tokens, cores)
+    found: list[list[Hypothesis]] = [[] for _ in rows]
+    for batch, lists in zip(batches, map_on_cores(search, batches, cores), strict=True):
         for i, hypothesis in zip(batch, lists, strict=True):
             found[i] = hypothesis
     return found
+
+
+def cut_batches(lengths: Sequence[int], tokens: int, cores: int) -> list[list[int]]:
+    """Rows of similar length in batches of at most tokens / cores, rows times the longest; the longest rows first.
+
+    Few rows are spread over the cores, as long as a batch has FEWEST tokens.
+    """
+    most = max(1, min(tokens // cores, max(FEWEST, -(-sum(lengths) // cores))))
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    batches = []
+    while order:
+        count = max(1, most // lengths[order[0]])
+        batches.append(order[:count])
+        order = order[count:]
+    return batches
 
 
 def lines(
@@ -82,7 +100,10 @@ def lines(
     alignments: bool = False,
     together: int = LINES,
 ) -> Iterator[tuple[str, np.ndarray, list[Hypothesis]]]:
-    """Each line with its tokens and its n-best list, in order; an empty line has an empty list."""
+    """Each line with its tokens and its n-best list, in order.
+
+    The list is empty for an empty line, and for one of nothing but unknown tokens, of which any translation is a guess.
+    """
     waiting, number = iter(texts), 0
     failure: ValueError | None = None
     while failure is None:
@@ -94,7 +115,7 @@ def lines(
         if not part:
             break
         rows = [source.encode(text) if text.strip() else np.zeros(0, np.int32) for text in part]
-        full = [i for i, row in enumerate(rows) if len(row)]
+        full = [i for i, row in enumerate(rows) if says_something(row, source.unknown)]
         written = iter(
             hypotheses(
                 model,
@@ -108,10 +129,15 @@ def lines(
             )
         )
         for text, row in zip(part, rows, strict=True):
-            yield text, row, next(written) if len(row) else []
+            yield text, row, next(written) if says_something(row, source.unknown) else []
         number += len(part)
     if failure is not None:
         raise failure
+
+
+def says_something(row: np.ndarray, unknown: int | None) -> bool:
+    """Whether a row has a token that is known."""
+    return bool(len(row)) and (unknown is None or bool((row != unknown).any()))
 
 
 def one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The registry of layers and encoders, by name.
+"""Layers and encoders: as classes (`LSTM(dim=8, width=16)`), and by name (`build("lstm", dim=8, width=16)`).
 
 A layer is one file with a `Config`. A file without an entry below is registered under its own name; an entry gives a
 layer its place in the lineage, or another name.
@@ -7,11 +7,11 @@ layer its place in the lineage, or another name.
 import importlib
 import pkgutil
 import sys
-from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
 from ..core.contract import Config, ContractError, Encoder, Layer
-from ..core.settings import known
+from ..core.limits import checked_allocation
+from ..core.settings import find_name
 from . import (
     attention,
     combine,
@@ -23,6 +23,7 @@ from . import (
     fixed,
     gated_conv,
     gru,
+    keywords,
     linear_attention,
     lstm,
     mlp,
@@ -36,6 +37,73 @@ from . import (
     ttt,
     window,
 )
+from .classes import (
+    GRU,
+    LSTM,
+    RNN,
+    TTTMLP,
+    Attention,
+    Bidirectional,
+    CausalConv,
+    Contextual,
+    Convolution,
+    CrossAttention,
+    Dropout,
+    FeedForward,
+    Fixed,
+    Forward,
+    FullAttention,
+    GatedConv,
+    LinearAttention,
+    Norm,
+    Position,
+    Residual,
+    SoftAlign,
+    Stack,
+    TCNBlock,
+    TransformerBlock,
+    TransformerEncoder,
+    TTTLinear,
+    Window,
+)
+
+__all__ = [
+    "ENCODERS",
+    "GRU",
+    "LAYERS",
+    "LINEAGE",
+    "LSTM",
+    "RNN",
+    "TTTMLP",
+    "Attention",
+    "Bidirectional",
+    "Card",
+    "CausalConv",
+    "Contextual",
+    "Convolution",
+    "CrossAttention",
+    "Dropout",
+    "FeedForward",
+    "Fixed",
+    "Forward",
+    "FullAttention",
+    "GatedConv",
+    "LinearAttention",
+    "Norm",
+    "Position",
+    "Residual",
+    "SoftAlign",
+    "Stack",
+    "TCNBlock",
+    "TTTLinear",
+    "TransformerBlock",
+    "TransformerEncoder",
+    "Window",
+    "add",
+    "build",
+    "build_encoder",
+    "card",
+]
 
 LINEAGE: dict[str, type[Config]] = {
     "window": window.Config,
@@ -82,9 +150,16 @@ def add(name: str, config: type[Config]) -> None:
     LAYERS[name] = config
 
 
-def build(name: str, /, *, dim: int, **settings: Any) -> Layer[Any]:
+def own_layers() -> list[str]:
+    """The layers from outside the package, by name."""
+    return [name for name, config in LAYERS.items() if not config.__module__.startswith(f"{__name__}.")]
+
+
+def build(name: str, /, **settings: Any) -> Layer[Any]:
     """A layer by its name in `LAYERS`: `build("lstm", dim=64, num_layers=2)`."""
-    return configure(LAYERS, "layer", name, dim=dim, **settings).build()
+    config = configure(LAYERS, "layer", name, **settings)
+    with checked_allocation(f"layer: {name}", "lower dim or width"):
+        return config.build()
 
 
 def build_encoder(name: str, /, *, dim: int, **settings: Any) -> Encoder:
@@ -94,14 +169,14 @@ def build_encoder(name: str, /, *, dim: int, **settings: Any) -> Encoder:
 
 def configure(registry: dict[str, type[Config]], what: str, name: str, /, **settings: Any) -> Config:
     """The checked settings of a registered layer; a misspelt name gets a suggestion."""
-    config = registry[known(what, name, registry)]
-    allowed = [field.name for field in fields(config)]
-    for setting in settings:
-        known(f"setting of {name}", setting, allowed)
-    missing = [f.name for f in fields(config) if f.default is MISSING and f.default_factory is MISSING]
-    if absent := [setting for setting in missing if setting not in settings]:
-        raise ContractError(f"{name}: expected the settings {', '.join(absent)}, found none")
-    return config(**settings)
+    if name not in registry:
+        outside.check_usable(name)
+        name = find_name(what, name, registry)
+    return keywords.configure(registry[name], name, settings)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class Card(NamedTuple):
@@ -143,5 +218,4 @@ def discover() -> None:
 
 
 discover()
-for own, settings in outside.found():
-    add(own, settings)
+outside.register(add)

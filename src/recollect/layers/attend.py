@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, scaled_dot_product_attention
 
 from ..core.contract import Config, ContractError
+from ..kernels import onnx
 from .alignment import AlignmentName, Places, build_alignment
 from .score import ScoreName, build_score
 
@@ -102,6 +103,9 @@ class Heads(nn.Module):
         return self.project_joined(x)
 
     def project_joined(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value of the same x by one product."""
+        if not self.config.project:
+            return self.query(x), self.key(x), self.value(x)
         parts = self.q, self.k, self.v
         bias = torch.cat([part.bias for part in parts]) if self.config.bias else None
         y = linear(x, torch.cat([part.weight for part in parts]), bias)
@@ -159,13 +163,15 @@ class Attend(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, places: Places, *, bias: Tensor | None = None) -> Tensor:
         """q: B T H d, k and v: B S G d, bias: B|1 H T S → B T H d."""
         if self.fused:
-            mask = places.visible[:, None]
-            if bias is not None:
-                mask = bias.to(q.dtype).masked_fill(~mask, float("-inf"))
-            return self.kernel(q, k, v, attn_mask=mask)
+            return self.kernel(q, k, v, attn_mask=self.mask(places, bias, q.dtype))
         rate = self.config.dropout if self.training else 0.0
         weights = dropout(self.weights(q, k, places, bias=bias), rate, training=rate > 0)
         return einsum(weights, self._to_heads(v), "b h t s, b h s d -> b t h d")
+
+    def mask(self, places: Places, bias: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """What a fused kernel takes: B 1 T S of booleans, or with a bias the numbers to add, B H T S."""
+        visible = places.visible[:, None]
+        return visible if bias is None else bias.to(dtype).masked_fill(~visible, float("-inf"))
 
     def causal(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Causal attention: each query sees the keys up to its own position, without an explicit mask."""
@@ -173,6 +179,12 @@ class Attend(nn.Module):
 
     def kernel(self, q: Tensor, k: Tensor, v: Tensor, **mask: Any) -> Tensor:
         query, scale = self.score.as_dot(q.transpose(1, 2))
+        if onnx.is_exporting() and not mask.get("is_causal"):
+            seen = mask.get("attn_mask")
+            if seen is not None:  # ONNX asks for a row of the mask for each query
+                seen = seen.expand(-1, -1, query.shape[2], -1)
+            y = onnx.attend(query, k.transpose(1, 2), v.transpose(1, 2), scale, mask=seen)
+            return y.transpose(1, 2)
         y = scaled_dot_product_attention(
             query,
             k.transpose(1, 2),

@@ -19,8 +19,10 @@ from torch import Tensor
 from .. import kernels
 from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Layer, Memory
+from ..kernels import onnx
 from .alignment import Places
 from .attend import Attend, AttendConfig, Heads
+from .keywords import constructed_from
 from .position import PositionName, build_added, next_positions, rotary_angles, rotate, rotate_pairs, slopes
 
 
@@ -71,6 +73,7 @@ class Buffer(NamedTuple):
     clock: Tensor  # B, int64
 
 
+@constructed_from(Config)
 class Attention(Cell[State | Buffer]):
     """Self-attention over all steps so far."""
 
@@ -83,6 +86,7 @@ class Attention(Cell[State | Buffer]):
         self.heads = Heads(config)
         self.attend = Attend(config)
         self.plain = self.attend.fused and config.window is None and config.positions != "alibi"
+        self.can_export = self.attend.fused and config.window is None and config.masked  # as `run_exported`
         self.added = build_added(config.positions, config.dim, config.max_positions)
         if config.positions == "alibi":
             self.register_buffer("slopes", slopes(config.heads), persistent=False)
@@ -118,6 +122,8 @@ class Attention(Cell[State | Buffer]):
 
     def forward(self, x: Tensor, state: State | Buffer) -> tuple[Tensor, State | Buffer]:
         steps = x.shape[1]
+        if onnx.is_exporting() and isinstance(state, Buffer) and self.can_export:
+            return self.run_exported(x, state)
         if steps == 1:
             return self.step(x, state) if self.plain else self.unroll(x, state)
         window, slots = self.config.window, state.keys.shape[1]
@@ -151,6 +157,25 @@ class Attention(Cell[State | Buffer]):
         there = torch.arange(after.keys.shape[1], device=x.device) < after.clock[:, None]  # B N
         y = self.attend.kernel(q, after.keys, after.values, attn_mask=there[:, None, None])
         return self.heads.merge(y), after
+
+    def run_exported(self, x: Tensor, state: Buffer) -> tuple[Tensor, Buffer]:
+        """A chunk in operators of ONNX: slots are written where they are, and a step needs no mask."""
+        now, clock = next_positions(state.clock, x.shape[1]), state.clock + x.shape[1]
+        q, k, v = (part.transpose(1, 2) for part in self.heads.project_joined(self.add_positions(x, now)))
+        if self.config.positions == "rotary":
+            cos, sin = (part[:, :, 0] for part in rotary_angles(now, self.config.size, q.dtype))
+            q, k = onnx.rotate(q, cos, sin), onnx.rotate(k, cos, sin)
+        keys = onnx.write_slots(state.keys.transpose(1, 2), k, state.clock)
+        values = onnx.write_slots(state.values.transpose(1, 2), v, state.clock)
+        after = Buffer(keys.transpose(1, 2), values.transpose(1, 2), clock)
+        query, scale = self.attend.score.as_dot(q)
+        if x.shape[1] == 1 and self.config.positions != "alibi":
+            seen: dict[str, Tensor] = {"lengths": clock}
+        else:
+            places = self.places(now, self.slot_positions(after))
+            seen = {"mask": self.attend.mask(places, self.bias(places), query.dtype)}
+        y = onnx.attend(query, keys, values, scale, **seen)
+        return self.heads.merge(y.transpose(1, 2)), after
 
     def common_slot(self, state: Buffer) -> int | None:
         """The next slot, if it is the same for all rows and known on the host: then no mask is needed."""

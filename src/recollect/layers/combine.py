@@ -17,6 +17,7 @@ from torch.nn.functional import dropout
 from ..core.contract import Config as BaseConfig
 from ..core.contract import ContractError, Cost, Example, Layer, Memory
 from . import attention, cross_attention, gru, lstm, mlp, ttt
+from .keywords import constructed_from
 from .norm import Config as NormConfig
 from .norm import NormName
 
@@ -48,6 +49,7 @@ class StackConfig(BaseConfig):
         return combined_example(self.layers, batch, steps, dtype)
 
 
+@constructed_from(StackConfig)
 class Stack(Layer[tuple]):
     """Layers one above the other."""
 
@@ -128,6 +130,7 @@ class ResidualConfig(BaseConfig):
         return combined_example((self.layer,), batch, steps, dtype)
 
 
+@constructed_from(ResidualConfig)
 class Residual(Layer[Any]):
     """A layer with a residual connection and a norm. Its state is the layer's."""
 

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 
 from ..core.contract import Config as BaseConfig
 from ..core.contract import Cost, Example, Layer, Memory
+from ..core.settings import MOST_LAYERS, at_least
 from .cross_attention import check_memory, example_memory
 from .fixed import CELLS, CellName, GistName, gist, with_summary
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class Config(BaseConfig):
     width: int | None = None
     memory_dim: int | None = None
     cell: CellName = "gru"
-    num_layers: int = 1
+    num_layers: int = at_least(1, default=1, most=MOST_LAYERS)
     gist: GistName = "mean"
     dropout: float = 0.0
 
@@ -53,6 +55,7 @@ class State(NamedTuple):
     constant = ("context",)
 
 
+@constructed_from(Config)
 class Contextual(Layer[State]):
     """A recurrent layer with one constant input beside the changing one."""
 

@@ -17,6 +17,7 @@ from torch.nn.functional import linear
 from ..core.contract import Cell, ContractError, Cost, Memory
 from ..core.contract import Config as BaseConfig
 from ..kernels.conv.convolve import convolve
+from .keywords import constructed_from
 from .window import last_inputs, shift
 
 
@@ -34,8 +35,8 @@ class Config(BaseConfig):
         if self.depthwise and self.width not in (None, self.dim):
             raise ContractError(f"conv: depthwise keeps the width {self.dim}, found width {self.width}")
 
-    def build(self) -> "Conv":
-        return Conv(self)
+    def build(self) -> "CausalConv":
+        return CausalConv(self)
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
@@ -51,7 +52,8 @@ class State(NamedTuple):
     window: Tensor  # B K D
 
 
-class Conv(Cell[State]):
+@constructed_from(Config)
+class CausalConv(Cell[State]):
     """A causal, dilated convolution over time."""
 
     def __init__(self, config: Config) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from ..core.contract import Cell, ContractError, Cost, Example, Memory
 from .alignment import Places
 from .attend import Attend, AttendConfig, Heads
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,7 @@ def example_memory(batch: int, dim: int, dtype: torch.dtype, length: int = 5) ->
     return Memory(torch.randn(batch, length, dim, dtype=dtype).masked_fill(~valid[..., None], 0), valid)
 
 
+@constructed_from(Config)
 class CrossAttention(Cell[State]):
     """Multi-head attention from the decoder to a source."""
 

@@ -17,6 +17,7 @@ from torch.nn.functional import dropout
 
 from ..core.contract import Config as BaseConfig
 from ..core.contract import Cost, Pointwise
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ class Config(BaseConfig):
         return cls(dim=4), cls(dim=4, variational=True)
 
 
+@constructed_from(Config)
 class Dropout(Pointwise):
     """Zeroes features at random in training."""
 

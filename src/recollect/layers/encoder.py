@@ -17,9 +17,11 @@ from torch.nn.functional import dropout, glu
 from ..core import ragged
 from ..core.contract import Config as BaseConfig
 from ..core.contract import ContractError, Encoder
+from ..core.settings import MOST_LAYERS, at_least
 from . import conv, gru, lstm, mlp, rnn
 from .alignment import Places
 from .attend import Attend, AttendConfig, Heads
+from .keywords import constructed_from
 from .norm import Config as NormConfig
 from .norm import NormName
 from .position import Added, PositionName, build_added, rotate, slopes
@@ -42,6 +44,7 @@ class ForwardConfig(BaseConfig):
         return cls(dim=4, layer=lstm.Config(dim=4, width=3)), cls(dim=4, layer=conv.Config(dim=4))
 
 
+@constructed_from(ForwardConfig)
 class Forward(Encoder):
     """A layer run over the source from left to right."""
 
@@ -66,7 +69,7 @@ class BidirectionalConfig(BaseConfig):
     """`layer` in both directions; with `num_layers` the next level reads both outputs of the one below."""
 
     layer: BaseConfig
-    num_layers: int = 1
+    num_layers: int = at_least(1, default=1, most=MOST_LAYERS)
     dropout: float = 0.0
 
     def build(self) -> "Bidirectional":
@@ -81,6 +84,7 @@ class BidirectionalConfig(BaseConfig):
         )
 
 
+@constructed_from(BidirectionalConfig)
 class Bidirectional(Encoder):
     """A forward and a backward layer, their outputs concatenated."""
 
@@ -128,7 +132,7 @@ class Bidirectional(Encoder):
 class ConvolutionConfig(BaseConfig):
     """`num_layers` blocks of gated convolutions with `kernel` taps, half of them on each side (Gehring 2017)."""
 
-    num_layers: int = 1
+    num_layers: int = at_least(1, default=1, most=MOST_LAYERS)
     kernel: int = 3
     positions: Literal["none", "sinusoid", "learned"] = "sinusoid"
     max_positions: int = 1024
@@ -147,6 +151,7 @@ class ConvolutionConfig(BaseConfig):
         return cls(dim=4, num_layers=2), cls(dim=3, kernel=5, positions="none")
 
 
+@constructed_from(ConvolutionConfig)
 class Convolution(Encoder):
     """Blocks of gated convolutions with residual connections."""
 
@@ -206,6 +211,7 @@ class AttentionConfig(AttendConfig):
         )
 
 
+@constructed_from(AttentionConfig)
 class FullAttention(Encoder):
     """Self-attention between all positions."""
 
@@ -258,7 +264,7 @@ class TransformerConfig(BaseConfig):
     `inner_dropout` is that of attention's weights and inside feed-forward networks (None: as `dropout`).
     """
 
-    num_layers: int = 1
+    num_layers: int = at_least(1, default=1, most=MOST_LAYERS)
     heads: int = 1
     hidden: int | None = None
     activation: mlp.ActivationName = "relu"
@@ -278,6 +284,7 @@ class TransformerConfig(BaseConfig):
         return cls(dim=4, heads=2, num_layers=2), cls(dim=4, order="post", positions="rotary", norm="rms")
 
 
+@constructed_from(TransformerConfig)
 class TransformerEncoder(Encoder):
     """Blocks of full attention and feed-forward networks, each with a residual connection."""
 

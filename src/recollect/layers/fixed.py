@@ -16,9 +16,11 @@ from torch import Tensor, nn
 from ..core import state as states
 from ..core.contract import Config as BaseConfig
 from ..core.contract import ContractError, Cost, Example, Layer, Memory
+from ..core.settings import MOST_LAYERS, at_least
 from . import gru, lstm, rnn
 from .cross_attention import check_memory, example_memory
 from .encoder import TwoWay
+from .keywords import constructed_from
 
 CellName = Literal["gru", "lstm", "rnn"]
 CELLS = {"rnn": rnn.Config, "lstm": lstm.Config, "gru": gru.Config}
@@ -48,7 +50,7 @@ class Config(BaseConfig):
     width: int | None = None
     memory_dim: int | None = None
     cell: CellName = "gru"
-    num_layers: int = 1
+    num_layers: int = at_least(1, default=1, most=MOST_LAYERS)
     start: Literal["state", "last", "mean"] = "mean"
     dropout: float = 0.0
 
@@ -77,6 +79,7 @@ def with_summary(memory: Memory, cell: Any) -> Memory:
     return memory._replace(summary=states.map(torch.randn_like, state))
 
 
+@constructed_from(Config)
 class Fixed(Layer[Any]):
     """A recurrent layer that starts from the source's summary. Its state is the cell's."""
 

@@ -16,6 +16,7 @@ from torch.nn.functional import glu
 from ..core.contract import Config as BaseConfig
 from ..core.contract import Cost, Layer, Memory
 from . import conv
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class Config(BaseConfig):
         return cls(dim=4), cls(dim=3, width=5, kernel=2, dilation=2)
 
 
+@constructed_from(Config)
 class GatedConv(Layer[conv.State]):
     """A causal convolution with a gate."""
 

@@ -11,14 +11,16 @@ fused kernel exists: its fast form computes everything that does not depend on h
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ..core.contract import Layer, Memory
+from ..kernels import onnx
 from ..kernels.recurrent.gates import GATES
+from .keywords import constructed_from
 from .recurrent import HiddenAlone, RecurrentConfig
 
 
@@ -26,8 +28,8 @@ from .recurrent import HiddenAlone, RecurrentConfig
 class Config(RecurrentConfig):
     reset: Literal["after", "before"] = "after"
 
-    def build(self) -> "Gru":
-        return Gru(self)
+    def build(self) -> "GRU":
+        return GRU(self)
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
@@ -43,7 +45,8 @@ class State(NamedTuple):
     h: Tensor  # B L W
 
 
-class Gru(HiddenAlone[State]):
+@constructed_from(Config)
+class GRU(HiddenAlone[State]):
     """Cho's layer, any number deep."""
 
     config: Config
@@ -90,7 +93,7 @@ class Gru(HiddenAlone[State]):
         return r, z, torch.tanh(from_x[:, 2 * width :] + linear(r * h, U[2 * width :], new))
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        if self.config.reset == "before" and x.shape[1] > 1:
+        if self.config.reset == "before" and x.shape[1] > 1 and not onnx.is_exporting():
             return self.hoisted(x, state)
         return super().forward(x, state)
 
@@ -107,8 +110,13 @@ class Gru(HiddenAlone[State]):
             x = self.drop(torch.stack(outputs, dim=1), level)
         return x, State(torch.stack(finals, dim=1))
 
+    def exported_settings(self) -> dict[str, Any]:
+        return {"linear_before_reset": int(self.config.reset == "after")}
+
     def ragged(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
-        if self.config.reset == "before":  # torch's packed kernel computes only the other kind
+        if (
+            self.config.reset == "before" and not onnx.is_exporting()
+        ):  # torch's packed kernel computes only the other kind
             return Layer.ragged(self, x, lengths, state)
         return super().ragged(x, lengths, state)
 

@@ -18,6 +18,7 @@ from torch.nn.functional import elu, pad
 from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Memory
 from ..core.contract import Config as BaseConfig
+from .keywords import constructed_from
 
 CHUNK = 64  # steps computed together as attention
 
@@ -64,6 +65,7 @@ class State(NamedTuple):
     total: Tensor  # B H d, float32 or better
 
 
+@constructed_from(Config)
 class LinearAttention(Cell[State]):
     """Attention whose state is one matrix a head."""
 

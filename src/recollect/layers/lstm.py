@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..core.contract import Memory
 from ..kernels.recurrent.gates import GATES
+from .keywords import constructed_from
 from .recurrent import Recurrent, RecurrentConfig, batch_first, layer_first
 
 
@@ -24,8 +25,8 @@ class Config(RecurrentConfig):
 
     forget_bias: float = 0.0
 
-    def build(self) -> "Lstm":
-        return Lstm(self)
+    def build(self) -> "LSTM":
+        return LSTM(self)
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
@@ -37,7 +38,8 @@ class State(NamedTuple):
     c: Tensor  # B L W, float32 or better: it is a running sum
 
 
-class Lstm(Recurrent[State]):
+@constructed_from(Config)
+class LSTM(Recurrent[State]):
     """The LSTM layer, any number deep; gradients pass along c where the forget gates are near 1."""
 
     config: Config

@@ -2,12 +2,15 @@
 
 STATE   none
 UPDATE  none
-READ    y = W₂ φ(W₁ x), φ = relu, gelu, or swiglu: silu(W₁ x)·(W₃ x)
+READ    y = W₂ φ(W₁ x), φ = relu, gelu (gelu_tanh: its approximation by tanh, as in GPT-2), or swiglu:
+        silu(W₁ x)·(W₃ x)
 GROWS   no
 FAST    two or three products
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Self
 
 from torch import Tensor, nn
@@ -15,8 +18,14 @@ from torch.nn.functional import dropout, gelu, relu, silu
 
 from ..core.contract import Config as BaseConfig
 from ..core.contract import Cost, Pointwise
+from .keywords import constructed_from
 
-ActivationName = Literal["relu", "gelu", "swiglu"]
+ActivationName = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": relu,
+    "gelu": gelu,
+    "gelu_tanh": partial(gelu, approximate="tanh"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +45,12 @@ class Config(BaseConfig):
         return (
             cls(dim=5),
             cls(dim=4, hidden=7, activation="relu", bias=False),
+            cls(dim=4, hidden=5, activation="gelu_tanh"),
             cls(dim=4, hidden=6, activation="swiglu"),
         )
 
 
+@constructed_from(Config)
 class FeedForward(Pointwise):
     """Two layers, the same at every position."""
 
@@ -56,7 +67,7 @@ class FeedForward(Pointwise):
         if self.gate is not None:
             hidden = silu(self.gate(x)) * self.up(x)
         else:
-            hidden = gelu(self.up(x)) if self.config.activation == "gelu" else relu(self.up(x))
+            hidden = ACTIVATIONS[self.config.activation](self.up(x))
         return self.down(dropout(hidden, self.config.dropout, self.training))
 
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..core.contract import Config as BaseConfig
 from ..core.contract import Cost, Pointwise
+from .keywords import constructed_from
 
 NormName = Literal["layer", "rms", "batch", "none"]
 
@@ -31,6 +32,7 @@ class Config(BaseConfig):
         return cls(dim=5), cls(dim=5, kind="rms"), cls(dim=5, kind="batch"), cls(dim=5, kind="none")
 
 
+@constructed_from(Config)
 class Norm(Pointwise):
     """LayerNorm, RMSNorm, BatchNorm or none, position by position."""
 

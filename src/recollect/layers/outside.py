@@ -5,34 +5,54 @@ folder names its layer, not the file.
 """
 
 import os
-import sys
-from collections.abc import Iterator
-from importlib import util
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..core.contract import ContractError
+from ..core.outside import OutsideError, load_module
 
 VARIABLE = "RECOLLECT_LAYERS"
+BROKEN: dict[str, OutsideError] = {}  # layers whose file cannot be used: an error only where they are asked for
 
 
-def found() -> Iterator[tuple[str, Any]]:
-    """Name and Config of each layer; several files are separated as in PATH."""
+def register(add: Callable[[str, Any], None]) -> None:
+    """Call `add` with name and Config of each layer; a file that cannot be used is noted in BROKEN."""
+    names: set[str] = set()
+    for name, place in files():
+        try:
+            if name in names:
+                raise OutsideError(f"{VARIABLE}: expected files of different names, found a second {place.name}")
+            names.add(name)
+            add(name, read_config(place))
+        except OutsideError as error:
+            BROKEN[name] = error
+        except ValueError as error:  # a name that is taken, or no Config
+            BROKEN[name] = OutsideError(f"{VARIABLE}: {place.name}: {error}")
+
+
+def files() -> Iterator[tuple[str, Path]]:
+    """Name and file of each layer; several files are separated as in PATH."""
     for place in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
-        module = load(Path(place))
-        if not hasattr(module, "Config"):
-            raise ContractError(f"{VARIABLE}: expected the Config of a layer in {place}, found none")
-        yield Path(place).stem.replace("_", "-"), module.Config
+        yield Path(place).stem.replace("_", "-"), Path(place)
+
+
+def read_config(path: Path) -> Any:
+    """The Config of the layer in a file."""
+    module = load(path)
+    if not hasattr(module, "Config"):
+        raise OutsideError(f"{VARIABLE}: expected the Config of a layer in {path}, found none")
+    return module.Config
 
 
 def load(path: Path) -> ModuleType:
     """A file as a module."""
-    name = f"recollect_layer_{path.stem}"
-    spec = util.spec_from_file_location(name, path) if path.suffix == ".py" and path.is_file() else None
-    if spec is None or spec.loader is None:
-        raise ContractError(f"{VARIABLE}: expected Python files with {os.pathsep!r} between, found none at {path}")
-    module = util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and cards ask for the module of a class
-    spec.loader.exec_module(module)
-    return module
+    if path.suffix != ".py" or not path.is_file():
+        raise OutsideError(f"{VARIABLE}: expected Python files with {os.pathsep!r} between, found none at {path}")
+    return load_module(f"recollect_layer_{path.stem}", path, VARIABLE)
+
+
+def check_usable(name: str) -> None:
+    """Refuse a layer whose file cannot be used, with the reason."""
+    if name in BROKEN:
+        raise BROKEN[name].with_traceback(None)

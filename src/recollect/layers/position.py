@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..core.contract import Cell, Cost, Memory
 from ..core.contract import Config as BaseConfig
+from .keywords import constructed_from
 
 PositionName = Literal["none", "sinusoid", "learned", "rotary", "alibi"]
 
@@ -80,6 +81,8 @@ class Added(nn.Module):
 
     def diagnose(self, clock: Tensor, steps: int) -> str | None:
         """One line about positions beyond the end of a learned table; None where there are none."""
+        if torch.compiler.is_exporting():  # of a trace no values are known; a manifest says where positions end
+            return None
         if self.kind == "learned" and (last := int(clock.max()) + steps) > self.max_positions:
             return (
                 f"expected at most {self.max_positions} positions (max_positions), found {last}; "
@@ -110,6 +113,7 @@ class State(NamedTuple):
     clock: Tensor  # B, int64
 
 
+@constructed_from(Config)
 class Position(Cell[State]):
     """Adds to each input the vector of its position."""
 

@@ -9,7 +9,7 @@ under autocast and for mixed dtypes it runs the definition, `update` and `read`.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,25 +20,34 @@ from .. import kernels
 from ..core import ragged
 from ..core import state as states
 from ..core.contract import Cell, Config, ContractError, Cost
+from ..core.settings import MOST_LAYERS, at_least, owner_of
+from ..kernels import onnx
 from ..kernels.recurrent.gates import Gates
 from ..kernels.recurrent.sequence import find_persistent, last_states, run_directions
+from . import torch_names
 
 S = TypeVar("S", bound=tuple[Tensor, ...])
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(Config):
-    """`width` is that of the hidden state (default: dim).
+    """`width` is that of the hidden state (default: dim). The names of `torch.nn`, `input_size` and `hidden_size`, are
+    understood where a layer is made from keyword arguments.
 
     In training, `dropout` acts between layers, and `weight_dropout` on U: one mask for all
     steps of a call (the definition, step by step, draws one a step).
     """
 
     width: int | None = None
-    num_layers: int = 1
+    num_layers: int = at_least(1, default=1, most=MOST_LAYERS)
     dropout: float = 0.0
     weight_dropout: float = 0.0
     bias: bool = True
+    positional: ClassVar[tuple[str, ...]] = torch_names.POSITIONAL
+
+    @classmethod
+    def rename(cls, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+        return torch_names.rename(name, owner_of(cls), settings)
 
 
 def layer_first(tensor: Tensor) -> Tensor:
@@ -110,6 +119,9 @@ class Recurrent(Cell[S]):
 
     def check(self, x: Tensor, state: S | None) -> None:
         """The checks of every layer, skipped for the shapes and dtypes that passed last time, since a step is short."""
+        if torch.compiler.is_compiling():  # sizes that were seen before would become conditions of the trace
+            super().check(x, state)
+            return
         shape, seen = x.shape, None
         if isinstance(state, tuple) and state and isinstance(state[-1], Tensor) and len(shape) == 3:
             seen = shape[0], shape[2], x.dtype, type(state), len(state), state[0].shape, state[-1].shape
@@ -130,10 +142,32 @@ class Recurrent(Cell[S]):
 
     def run_chunk(self, x: Tensor, state: S) -> tuple[Tensor, S]:
         """A chunk through torch's fused kernel, or through a persistent kernel of our own where there is one."""
+        if onnx.is_exporting():
+            return self.run_exported(x, state)
         if self.uses_loop(x) and self.has_persistent_kernel(x):
             return self.run_loop(x, None, state)
         y, *final = self.run_fused(x, self.pack(state), *self.arguments(), batch_first=True)
         return y, self.unpack(final, state)
+
+    def run_exported(self, x: Tensor, state: S, lengths: Tensor | None = None) -> tuple[Tensor, S]:
+        """A chunk, of rows of unequal `lengths` where they are given, through ONNX's own recurrent operators."""
+        order, settings = onnx.RECURRENT[self.template.__name__], self.exported_settings()
+        y, found = x.transpose(0, 1), []
+        for level in self.levels:
+            W, U, *biases = (
+                None if part is None else torch.cat([part.chunk(self.gates)[gate] for gate in order])[None]
+                for part in self.weights(level)
+            )
+            b = torch.cat(biases, dim=1) if self.config.bias else None  # pyright: ignore
+            own = [part[:, level][None] for part in state]
+            y, *last = onnx.run_recurrent(self.template.__name__, y, [W, U, b], own, settings, lengths)
+            found.append(last)
+        after = [torch.stack(parts, dim=1) for parts in zip(*found, strict=True)]
+        return y.transpose(0, 1), states.rebuild(state, after)
+
+    def exported_settings(self) -> dict[str, Any]:
+        """Settings of ONNX's operator."""
+        return {"activations": [self.options["nonlinearity"].capitalize()]} if self.options else {}
 
     def run_fused(self, x: Tensor, *rest: Any, **named: Any) -> Any:
         """torch's fused kernel, without oneDNN where it has none for bfloat16: on CPUs that lack its instructions."""
@@ -144,6 +178,8 @@ class Recurrent(Cell[S]):
         return self.kernel(x, *rest, **named)
 
     def ragged(self, x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
+        if onnx.is_exporting():
+            return self.run_exported(x, state, lengths)
         if x.shape[1] == 1:
             return super().ragged(x, lengths, state)
         if self.uses_loop(x):
@@ -199,7 +235,7 @@ class Recurrent(Cell[S]):
     def run_loop_both_ways(self, back: Any, x: Tensor, lengths: Tensor) -> tuple[Tensor, S, S]:
         """Both directions in one loop."""
         ways = self, back
-        starts = [states.map(lambda part: part[:, 0], layer.initial_state(len(x), like=x)) for layer in ways]
+        starts = [states.map(lambda part: part[:, 0], layer.initial_state(x.shape[0], like=x)) for layer in ways]
         weights = [layer.weights(0) for layer in ways]
         onward, turned = run_directions([x, ragged.reverse(x, lengths)], weights, starts, self.loop_gates)
         y = torch.cat([onward[0], ragged.reverse(turned[0], lengths)], dim=-1)
@@ -216,7 +252,7 @@ class Recurrent(Cell[S]):
         fits = len(self.levels) == 1 and self.cell is not None and x.shape[1] > 1 and x.device.type == "cpu"
         if not fits or torch.compiler.is_compiling() or (shortest := int(lengths.min())) == 0:
             return super().both_ways(back, x, lengths)
-        starts = [layer.initial_state(len(x), like=x) for layer in (self, back)]
+        starts = [layer.initial_state(x.shape[0], like=x) for layer in (self, back)]
         first = states.map(lambda *parts: torch.cat(parts, dim=1), *starts)  # the directions as if they were layers
         arguments = self.arguments(back)
         if shortest == x.shape[1]:
@@ -279,6 +315,13 @@ class Recurrent(Cell[S]):
                 weights, len(self.names[0]), self.dim, mode, self.width, 0, len(self.levels), True, False
             )
 
+    @classmethod
+    def from_torch(cls, module: nn.RNNBase) -> Self:
+        """A layer that computes what a one-way `torch.nn` module of its kind computes, with a copy of its weights."""
+        layer = cls(**torch_names.settings_of(module)).to(module.weight_ih_l0)  # type: ignore[call-arg]
+        layer.load_torch(module)
+        return layer.train(module.training)
+
     def load_torch(self, module: nn.RNNBase) -> None:
         """Copy the weights of a `torch.nn` module of the same kind and size."""
         if type(module) is not self.template or module.bidirectional:
@@ -335,7 +378,7 @@ class HiddenAlone(Recurrent[S]):
 
     def ragged(self, x: Tensor, lengths: Tensor, state: Any) -> tuple[Tensor, Any]:
         """For one layer, each row's last h out of y: packing would wait for the GPU to return the lengths."""
-        if len(self.levels) > 1:
+        if len(self.levels) > 1 or onnx.is_exporting():
             return super().ragged(x, lengths, state)
         y, _ = self(x, state)
         at = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.width)

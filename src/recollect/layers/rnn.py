@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..core.contract import Memory
 from ..kernels.recurrent.gates import GATES
+from .keywords import constructed_from
 from .recurrent import HiddenAlone, RecurrentConfig
 
 
@@ -22,8 +23,8 @@ from .recurrent import HiddenAlone, RecurrentConfig
 class Config(RecurrentConfig):
     nonlinearity: Literal["tanh", "relu"] = "tanh"
 
-    def build(self) -> "Rnn":
-        return Rnn(self)
+    def build(self) -> "RNN":
+        return RNN(self)
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
@@ -34,7 +35,8 @@ class State(NamedTuple):
     h: Tensor  # B L W
 
 
-class Rnn(HiddenAlone[State]):
+@constructed_from(Config)
+class RNN(HiddenAlone[State]):
     """Elman's layer, any number deep."""
 
     config: Config

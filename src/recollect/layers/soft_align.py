@@ -18,12 +18,14 @@ from torch import Tensor, nn
 from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Example, Memory
 from ..core.contract import Config as BaseConfig
+from ..core.settings import MOST_LAYERS, at_least
 from ..kernels.attention.soft_align import Source, Weights, loop
 from ..kernels.recurrent.gates import GATES
 from .alignment import AlignmentName
 from .attend import Attend, AttendConfig
 from .cross_attention import check_memory, example_memory, source_places
 from .fixed import CELLS, CellName
+from .keywords import constructed_from
 from .score import Additive, Dot, ScoreName
 
 
@@ -38,7 +40,7 @@ class Config(BaseConfig):
     width: int | None = None
     memory_dim: int | None = None
     cell: CellName = "gru"
-    num_layers: int = 1
+    num_layers: int = at_least(1, default=1, most=MOST_LAYERS)
     order: Literal["align-first", "cell-first"] = "align-first"
     score: ScoreName = "additive"
     alignment: AlignmentName = "softmax"
@@ -83,6 +85,7 @@ class State(NamedTuple):
     constant = ("keys", "values", "valid")
 
 
+@constructed_from(Config)
 class SoftAlign(Cell[State]):
     """A recurrent cell with attention to a source."""
 

@@ -16,6 +16,7 @@ from torch.nn.functional import dropout
 from ..core.contract import Config as BaseConfig
 from ..core.contract import Cost, Layer, Memory
 from . import conv
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +33,8 @@ class Config(BaseConfig):
     dropout: float = 0.0
     start: Literal["torch", "he"] = "torch"
 
-    def build(self) -> "TcnBlock":
-        return TcnBlock(self)
+    def build(self) -> "TCNBlock":
+        return TCNBlock(self)
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
@@ -45,7 +46,8 @@ class State(NamedTuple):
     second: conv.State
 
 
-class TcnBlock(Layer[State]):
+@constructed_from(Config)
+class TCNBlock(Layer[State]):
     """Two causal convolutions around a shortcut."""
 
     def __init__(self, config: Config) -> None:

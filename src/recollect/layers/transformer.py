@@ -17,6 +17,7 @@ from ..core.contract import Example
 from . import combine, mlp
 from .attention import Config as AttentionConfig
 from .cross_attention import Config as CrossConfig
+from .keywords import constructed_from
 from .norm import NormName
 
 
@@ -55,8 +56,8 @@ class Config(BaseConfig):
             ),
         )
 
-    def build(self) -> combine.Stack:
-        return self.stack().build()
+    def build(self) -> "TransformerBlock":
+        return TransformerBlock(self)
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
@@ -69,3 +70,11 @@ class Config(BaseConfig):
 
     def example(self, batch: int, steps: int, dtype: torch.dtype = torch.float64) -> Example:
         return self.stack().example(batch, steps, dtype)
+
+
+@constructed_from(Config)
+class TransformerBlock(combine.Stack):
+    """A causal block, or with `cross` a decoder block, as a stack of residual sublayers."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config.stack())

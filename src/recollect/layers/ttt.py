@@ -18,7 +18,6 @@ row from its own place on, and empty places add nothing.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, Self
 
@@ -26,12 +25,11 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 from torch.nn.functional import gelu, layer_norm
-from torch.utils.checkpoint import checkpoint
 
 from ..core import state as states
 from ..core.contract import Cell, ContractError, Cost, Memory
 from ..core.contract import Config as BaseConfig
-from . import ttt_fused
+from . import ttt_fused, ttt_scan
 from .position import rotate
 
 
@@ -181,8 +179,7 @@ class Ttt(Cell[State]):
 
     def gradient(self, model: Model, k: Tensor, v: Tensor, rate: Tensor) -> Model:
         """η·∇ℓ at `model`, summed over the steps of k and v (B H T d); rate: B H T 1."""
-        inputs, slopes = self.backward(model, k, v)
-        slopes = [slope * rate for slope in slopes]
+        inputs, slopes = self.slopes(model, k, v, rate)
         return Model(
             tuple(x.mT @ slope for x, slope in zip(inputs, slopes, strict=True)),
             tuple(self.biased * slope.sum(dim=2, keepdim=True) for slope in slopes),
@@ -217,8 +214,8 @@ class Ttt(Cell[State]):
             return z
         return x + layer_norm(z, z.shape[-1:]) * self.norm_weight + self.norm_bias
 
-    def backward(self, model: Model, k: Tensor, v: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """The inputs of each inner layer and ∂ℓ/∂z of its sums, both B H T ·, for every step by itself."""
+    def slopes(self, model: Model, k: Tensor, v: Tensor, rate: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """The inputs of each inner layer and η·∂ℓ/∂z of its sums, both B H T ·, for every step by itself."""
         inputs, sums = [k], []
         for i, (weight, bias) in enumerate(zip(*model, strict=True)):
             if i:
@@ -229,7 +226,7 @@ class Ttt(Cell[State]):
         for weight, z in zip(reversed(model.weights[1:]), reversed(sums[:-1]), strict=True):
             slope = (slope @ weight.mT) * gelu_slope(z)
             slopes.insert(0, slope)
-        return inputs, slopes
+        return inputs, [slope * rate for slope in slopes]
 
     def loss_slope(self, k: Tensor, v: Tensor, z: Tensor) -> Tensor:
         """∂ℓ/∂z for ℓ = ½‖f − v‖², where f = k + LN(z) or z."""
@@ -306,10 +303,12 @@ class Ttt(Cell[State]):
         q = self.query(laid, state, place)
         rate = rate * filled[:, None, :, None]
         factors = self.factors(x.device)
-        model, gathered, outputs, run = state.model, state.gradient, [], self.mini_batch
-        if torch.is_grad_enabled() and len(model.weights) > 1:  # the hidden layer is wide: save none of it
-            run = partial(checkpoint, self.mini_batch, use_reentrant=False, preserve_rng_state=False)
-        for i in range(count):
+        model, gathered, outputs = state.model, state.gradient, []
+        run = ttt_scan.recompute(self.mini_batch, model)
+        if done := ttt_scan.count_full(self, offset, steps):
+            y, model, gathered = ttt_scan.run(self, done, model, gathered, q, k, v, rate, factors)
+            outputs.append(y)
+        for i in range(done, count):
             here = slice(i * batch, (i + 1) * batch)
             part = q[:, :, here], k[:, :, here], v[:, :, here], rate[:, :, here]
             full = ((offset + steps) >= (i + 1) * batch)[:, None, None, None]
@@ -358,20 +357,25 @@ class Ttt(Cell[State]):
         q, k, v: B H b d; factor, the ρ of each step: b 1 or B 1 1 1. W_t = W − ρ_t (G + Σ_{s≤t} η_s x_sᵀ g_s), so
         q_t W_t needs no W_t: it is q_t (W − ρ_t G) minus attention from q_t to the earlier x_s with values η_s g_s.
         """
-        inputs, slopes = self.backward(model, k, v)
-        slopes = [slope * rate for slope in slopes]
+        inputs, slopes = self.slopes(model, k, v, rate)
+        add = torch.addcmul if q.shape[2] == 1 else lambda total, a, b: total + a @ b
+        total = Model(
+            tuple(add(g, x.mT, slope) for g, x, slope in zip(gathered.weights, inputs, slopes, strict=True)),
+            tuple(g + self.biased * s.sum(dim=2, keepdim=True) for g, s in zip(gathered.biases, slopes, strict=True)),
+        )
+        return self.read_dual(model, gathered, q, inputs, slopes, factor), total
+
+    def read_dual(
+        self, model: Model, gathered: Model, q: Tensor, inputs: list[Tensor], slopes: list[Tensor], factor: Tensor
+    ) -> Tensor:
+        """The outputs of one mini-batch in the dual form, from the inputs of each inner layer and their slopes."""
         z = q
         for i, (x, slope) in enumerate(zip(inputs, slopes, strict=True)):
             seen = gelu(z, approximate="tanh") if i else q
             earlier = (seen @ x.mT + self.biased).tril() @ slope
             moved = seen @ gathered.weights[i] + gathered.biases[i] + earlier
             z = seen @ model.weights[i] + model.biases[i] - factor * moved
-        add = torch.addcmul if q.shape[2] == 1 else add_products
-        total = Model(
-            tuple(add(g, x.mT, slope) for g, x, slope in zip(gathered.weights, inputs, slopes, strict=True)),
-            tuple(g + self.biased * s.sum(dim=2, keepdim=True) for g, s in zip(gathered.biases, slopes, strict=True)),
-        )
-        return self.add_residual(q, z), total
+        return self.add_residual(q, z)
 
     def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
         """The inner `loss` (B H) at the current weights, and the inner `rate` (B H)."""
@@ -387,10 +391,6 @@ class Ttt(Cell[State]):
         products += self.dim * c.heads if c.learn_rate else 0
         with torch.no_grad():
             return Cost(2 * batch * steps * products, states.nbytes(self.initial_state(1)) * batch)
-
-
-def add_products(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return total + a @ b
 
 
 def gelu_slope(x: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..core.contract import Cell, Cost, Memory
 from ..core.contract import Config as BaseConfig
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ def last_inputs(seen: Tensor, lengths: Tensor, slots: int) -> Tensor:
     return seen.gather(1, at[..., None].expand(-1, -1, seen.shape[2]))
 
 
+@constructed_from(Config)
 class Window(Cell[State]):
     """A linear or nonlinear autoregression of order τ."""
 

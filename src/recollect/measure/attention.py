@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ..core.chart import Map
+from ..core.chart import SHARES, Map
 from ..core.contract import ContractError
 from ..core.inspection import Probe, step_through
 
@@ -65,7 +65,7 @@ def maps(probe: Probe, heads: Mapping[str, Tensor], layer: int | None = None) ->
 def _map(probe: Probe, title: str, values: Tensor, source: bool) -> Map:
     columns = _names(probe.source_names if source else probe.inputs, values.shape[1])
     rows = _names(probe.inputs, values.shape[0])
-    return Map(title=title, x="seen", y="step", values=values.tolist(), columns=columns, rows=rows)
+    return Map(title=title, x="seen", y="step", values=values.tolist(), columns=columns, rows=rows, **SHARES)
 
 
 def _names(names: Sequence[str], count: int) -> list[str] | None:

@@ -9,6 +9,7 @@ The exponent p of length^p is the slope of a straight line through the longest l
 """
 
 import math
+import reprlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,14 +22,15 @@ from torch import Tensor, nn
 from ..core import state as states
 from ..core.chart import Chart, Line
 from ..core.contract import ContractError, Memory
+from ..core.flops import Counter
 from ..core.inspection import Instrument, Probe, Reading, Request, slope
 from ..core.settings import option
 from ..core.task import LoadedRun
-from .flops import Counter
 from .probes import probe_of
 
 LENGTHS = (16, 32, 64, 128, 256)
 TRIES = 3
+LONGEST = 100_000
 FITTED = 3  # of the longest lengths
 
 
@@ -155,16 +157,9 @@ def _reading(rows: list[dict[str, Any]], note: str | None) -> Reading:
     exponents = {name: exponent(lengths, values) for name, values in curves.items()}
     charts = []
     for name, (title, y) in QUANTITIES.items():
-        lines = [
-            _line(f"{form}{_power(exponents[f'{name}, {form}'])}", lengths, curves[f"{name}, {form}"])
-            for form in rows[0][name]
-        ]
+        lines = [_line(form, lengths, curves[f"{name}, {form}"]) for form in rows[0][name]]
         if name == "state":
-            lines.append(
-                _line(
-                    f"kept for training{_power(exponents['kept for training'])}", lengths, curves["kept for training"]
-                )
-            )
+            lines.append(_line("kept for training", lengths, curves["kept for training"]))
             title = "bytes of state, and what training keeps"
         if any(value for line in lines for value in line.y):  # what only counts multiplies nothing
             charts.append(Chart(title=title, x="length", y=y, lines=lines, log_x=True, log_y=True))
@@ -186,14 +181,10 @@ def _line(name: str, lengths: Sequence[int], values: Sequence[float]) -> Line:
     return Line(name=name, x=list(lengths), y=[value if value > 0 else None for value in values])
 
 
-def _power(power: float | None) -> str:
-    return "" if power is None else f", length^{power:.2f}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options(Request):
     lengths: str | None = option(None, "Of cost: lengths, such as 16,64,256.")
-    tries: int | None = option(None, "Of cost: tries, of which the fastest counts.")
+    tries: int | None = option(None, "Of cost: tries, of which the fastest counts.", most=1_000)
 
 
 def inspect(run: LoadedRun[Any, Any], options: Options) -> Reading:
@@ -209,7 +200,11 @@ def parse_lengths(text: str) -> list[int]:
         found = []
     if len(found) < 2 or found[0] < 1 or any(a >= b for a, b in pairwise(found)):
         raise ContractError(
-            f"--lengths: expected rising numbers with commas between, such as 16,64,256, found {text!r}"
+            f"--lengths: expected rising numbers with commas between, such as 16,64,256, found {reprlib.repr(text)}"
+        )
+    if found[-1] > LONGEST:
+        raise ContractError(
+            f"--lengths: expected at most {LONGEST:,}, found {found[-1]:,}, that is, so many steps several times"
         )
     return found
 

@@ -3,8 +3,9 @@
     flow        ‖∂y_T/∂x_{T−k}‖ against k: the Frobenius norm of the Jacobian, exact for few outputs, else estimated
     jacobian    ∂h_t/∂h_{t−1} of a state that does not grow, and its spectrum
 
-A factor for each step back is fitted to the flow: where it leaves less than a tenth over the steps that were looked at
-the gradient vanishes, where it makes ten times as much it explodes.
+A factor for each step back is fitted to the flow. One rule, whatever the length of the input: a gradient vanishes where
+that factor leaves less than a tenth of it over 32 steps (less than 0.931 a step), and explodes where it makes more than
+ten times as much (more than 1.075 a step).
 """
 
 import math
@@ -24,6 +25,8 @@ from .inputs import traced
 EXACT = 32  # outputs up to which each has its own backward pass
 PROBES = 32  # random directions in their place: the norm's mean square over them is the Frobenius norm's
 LARGEST = 2048  # numbers of a state whose Jacobian is written out
+RULE = 32  # steps over which a gradient is judged, however many were looked at
+TENFOLD = 10.0  # times less: it vanishes; times more: it explodes
 NOTHING = 1e-300  # gradients below it are no gradients
 
 
@@ -97,13 +100,13 @@ def _name(factor: float | None, reach: int, last: int) -> tuple[str, str]:
         return "cut off", f"cut off: no gradient at all from more than {max(reach, 0)} steps back"
     if factor is None:
         return "carried", "too short to tell: give at least three steps"
-    over = factor**last
-    each = f"× {factor:.3f} with each step back by a fit to all of them, which makes × {over:.2g} over {last}"
-    if over < 0.1:
+    over = factor**RULE
+    each = f"× {factor:.3f} with each step back, by a fit to {last}, which makes × {over:.2g} over {RULE}"
+    if over < 1 / TENFOLD:
         return "vanishing", f"vanishing: {each}; halved every {math.log(2) / -math.log(factor):.1f} steps"
-    if over > 10:
+    if over > TENFOLD:
         return "exploding", f"exploding: {each}; doubled every {math.log(2) / math.log(factor):.1f} steps"
-    return "carried", f"carried, neither vanishing nor exploding: {each}"
+    return "carried", f"carried, neither a tenth nor ten times as much: {each}"
 
 
 def chart(flows: dict[str, Flow], title: str) -> Chart:
@@ -111,7 +114,9 @@ def chart(flows: dict[str, Flow], title: str) -> Chart:
         Line(name=name, x=list(range(len(own.mean))), y=_drawn(own.mean), low=_drawn(own.low), high=_drawn(own.high))
         for name, own in flows.items()
     ]
-    return Chart(title=title, x="k, steps back", y="‖∂y_T/∂x_{T−k}‖", lines=lines, log_y=True)
+    return Chart(
+        title=title, x="steps between the input and the output", y="size of the gradient", lines=lines, log_y=True
+    )
 
 
 def _drawn(values: Sequence[float]) -> list[float | None]:
@@ -196,8 +201,8 @@ def spectrum_chart(found: dict[str, Spectrum], title: str) -> Chart:
         )
     return Chart(
         title=title,
-        x="rank",
-        y="singular value of ∂h_t/∂h_{t−1}",
+        x="rank of the singular value",
+        y="singular value of one step (mean and range over steps)",
         lines=lines,
         level=1.0,
         level_name="keeps its length",

@@ -12,9 +12,9 @@ from ..core.contract import ContractError
 from ..core.inspection import Instrument, Probe, Reading, Request
 from ..core.settings import option
 from ..core.task import LoadedRun
-from ..train import checkpoint, optim
-from ..train.folder import RunFolder
-from ..train.run import initial_model
+from ..training import checkpoint, optim
+from ..training.folder import RunFolder
+from ..training.run import initial_model
 from . import gradient_flow
 from .inputs import counted
 from .probes import probe_of
@@ -75,9 +75,9 @@ def read(run: LoadedRun[Any, Any], probe: Probe, *, initial: bool = True, clips:
         "jacobian": {name: vars(own) for name, own in spectra.items()} or {"why": why},
         "clipping": clipped,
     }
-    charts: list[Chart] = [gradient_flow.chart(flows, f"gradient flow, {run.name}")]
+    charts: list[Chart] = [gradient_flow.chart(flows, "gradient of the last output by distance of the input")]
     if spectra:
-        charts.append(gradient_flow.spectrum_chart(spectra, f"one step of the state, {run.name}"))
+        charts.append(gradient_flow.spectrum_chart(spectra, "how much one step stretches the state"))
     charts += _norms(run, figures)
     summary = [f"{name}: {own.words}" for name, own in flows.items()]
     summary += [f"{name}: {own.words}" for name, own in spectra.items()] or [str(why)]
@@ -105,12 +105,12 @@ def _norms(run: LoadedRun[Any, Any], figures: dict[str, Any]) -> list[Chart]:
     lines = [Line(name="before clipping", x=steps, y=norms)]
     limit = settings.clip if settings.clip_by == "norm" else None
     if limit is not None:
-        lines.append(Line(name="after", x=steps, y=[min(norm, limit) for norm in norms]))
+        lines.append(Line(name="after clipping", x=steps, y=[min(norm, limit) for norm in norms]))
         cut = sum(norm > limit for norm in norms)
         figures["share_clipped"] = cut / len(norms)
     return [
         Chart(
-            title=f"norm of the gradient in training, {run.name}",
+            title="norm of the gradient in training",
             x="step",
             y="norm",
             lines=lines,

@@ -86,7 +86,7 @@ def read(probe: Probe, rows: int = 16) -> Reading:
         Chart(
             title="loss when only the last inputs are given",
             x="inputs given",
-            y=unit,
+            y=f"loss of the last output, {unit}",
             lines=[Line(name="the last k inputs alone", x=ablated.lengths, y=ablated.curve)],
             log_x=True,
             level=ablated.curve[-1],
@@ -104,9 +104,9 @@ def read(probe: Probe, rows: int = 16) -> Reading:
                 title="share of the gradient within the last inputs",
                 x="inputs back",
                 y="share",
-                lines=[Line(name="Σ ‖∂y_T/∂x_{T−k}‖ up to here", x=smooth.lengths, y=smooth.curve)],
+                lines=[Line(name="gradient up to here", x=smooth.lengths, y=smooth.curve)],
                 level=SHARE,
-                level_name=f"{SHARE:.0%}",
+                level_name=f"{SHARE:.0%} of it",
             )
         )
     return Reading(summary=summary, figures=figures, charts=charts)

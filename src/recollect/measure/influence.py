@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..core.attribution import gradients_of, normalize_rows
-from ..core.chart import Map
+from ..core.chart import SHARES, Map
 from ..core.contract import ContractError
 from ..core.inspection import Instrument, Probe, Reading, Request
 from ..core.settings import known, option
@@ -24,6 +24,8 @@ from .probes import probe_of
 
 By = Literal["another", "zero"]
 STEPS = 24  # of a row that may be read to any length
+MOST_STEPS = 2_000  # of a row
+MOST_PASSES = 1_000_000  # of a row through the model
 TOGETHER = 4096  # steps that go through a model at once
 
 
@@ -62,6 +64,7 @@ def by_ablation(probe: Probe, *, by: By = "another", draws: int = 4, seed: int =
     def of_source_tokens(x: Tensor) -> Tensor:
         return one.answers(one.x[alone(x)], alone(x), x)
 
+    check_passes(probe, by, draws)
     parts = [(of_x, one.x, probe.x)]
     if one.source_names and one.source is not None and probe.source is not None:
         parts.insert(0, (of_source_tokens, one.source[0], _real(probe)))
@@ -81,6 +84,23 @@ def by_ablation(probe: Probe, *, by: By = "another", draws: int = 4, seed: int =
             moved.append(distance(before, after, one.categorical))
         found.append(torch.cat(moved).unflatten(0, (count, steps)).mean(dim=0).T)
     return torch.cat(found, dim=1).float().cpu()
+
+
+def check_passes(probe: Probe, by: By, draws: int) -> None:
+    """Refuse what takes too many passes of a row through the model."""
+    one = probe.first()
+    if one.x.shape[1] > MOST_STEPS:
+        raise ContractError(
+            f"influence: expected at most {MOST_STEPS:,} steps, each of which is held against all before it, found "
+            f"{one.x.shape[1]:,}; lower --steps or shorten --text"
+        )
+    places = one.x.shape[1] + (one.source[0].shape[1] if one.source_names and one.source is not None else 0)
+    passes = places * (draws if by == "another" else 1)
+    if passes > MOST_PASSES:
+        raise ContractError(
+            f"influence: expected at most {MOST_PASSES:,} forward passes, found that {one.x.shape[1]:,} steps with "
+            f"{draws:,} draws would take {passes:,}; lower --steps or --draws"
+        )
 
 
 def distance(before: Tensor, after: Tensor, categorical: bool) -> Tensor:
@@ -114,7 +134,8 @@ def _replaced(rows: Tensor, places: Tensor, pool: Tensor, noise: torch.Generator
 
 def read(probe: Probe, *, by: By = "another", draws: int = 4, layer: int | None = None) -> Reading:
     """Both maps of the first row, and beside them the attention weights where the model has them."""
-    names = {"x": "input", "y": "output"}
+    check_passes(probe, by, draws)
+    names: dict[str, Any] = {"x": "input", "y": "output"}
     columns, rows = [*probe.source_names, *probe.inputs], list(probe.outputs)
     figures: dict[str, Any] = {"data": probe.data, "inputs": columns, "outputs": rows}
     summary, charts = [], []
@@ -125,18 +146,30 @@ def read(probe: Probe, *, by: By = "another", draws: int = 4, layer: int | None 
         figures["gradient"] = found.tolist()
         charts.append(
             Map(
-                title="influence by gradient, shares",
+                title="influence by gradient",
                 values=normalize_rows(found).tolist(),
                 columns=columns,
                 rows=rows,
+                **SHARES,
                 **names,
             )
         )
         summary.append("by gradient: " + _strongest(found, columns, rows))
     found = by_ablation(probe, by=by, draws=draws)
-    unit = ", nats" if probe.categorical else ""
+    unit = "nats by which the output moves" if probe.categorical else "distance by which the output moves"
+    least = 1.0 if probe.categorical else None  # below a nat is little, and is to look so
     figures["ablation"] = {"by": by, "draws": draws, "values": found.tolist()}
-    charts.append(Map(title=f"influence by ablation{unit}", values=found.tolist(), columns=columns, rows=rows, **names))
+    charts.append(
+        Map(
+            title="influence by ablation",
+            values=found.tolist(),
+            columns=columns,
+            rows=rows,
+            high=least,
+            unit=unit,
+            **names,
+        )
+    )
     summary.append("by ablation: " + _strongest(found, columns, rows))
     heads = attention.weights(probe)
     if heads:
@@ -160,7 +193,7 @@ def _strongest(found: Tensor, columns: Sequence[str], rows: Sequence[str]) -> st
 @dataclass(frozen=True, kw_only=True)
 class Options(Request):
     by: str | None = option(None, "Of influence: an input gives way to another, or to zero.")
-    draws: int | None = option(None, "Of influence: how many others, on average (default: 4).")
+    draws: int | None = option(None, "Of influence: how many others, on average (default: 4).", most=10_000)
     layer: int | None = option(None, "The attention of this layer.")
 
 

@@ -13,9 +13,10 @@ from typing import Any
 from .. import tasks
 from ..core.contract import ContractError
 from ..core.inspection import Instrument, Reading
-from ..core.settings import known
+from ..core.settings import highest, known
 from ..core.task import LoadedRun, RunError
-from ..train import run as runs
+from ..training import evaluation
+from ..training import run as runs
 
 
 @cache
@@ -41,12 +42,19 @@ def inspect(path: str | Path, what: str, *, device: str = "cpu", data_dir: str |
             raise ContractError(f"--{name}: expected with {', '.join(takers)}, found with {what}")
         if type(value) is int and value < 1:
             raise ContractError(f"--{name}: expected at least 1, found {value}")
+        if type(value) is int and value > (
+            most := highest(next(f for f in fields(instrument.options) if f.name == name))
+        ):
+            raise ContractError(
+                f"--{name}: expected at most {most:,}, found {value:,}; each takes at least a pass of the model"
+            )
     run = runs.load(path, device, data_dir=data_dir)
     _check_task(run, what)
     options = instrument.options(**{name: value for name, value in given.items() if name in own})
     found = instrument.read(run, options)
-    changed = runs.data_change(run) if "data" in vars(run) else None
-    return replace(found, notes=[*([changed] if changed else ()), *run.notes])
+    changed = evaluation.data_change(run) if "data" in vars(run) else None
+    notes = [*([changed] if changed else ()), *run.notes]
+    return replace(found, notes=notes, model=str(run.config.model.get("name", "")))
 
 
 def _check_task(run: LoadedRun[Any, Any], what: str) -> None:

@@ -23,6 +23,7 @@ from .probes import probe_of
 UNITS = 256  # numbers that are drawn one by one
 STEPS = 48  # of a row that may be read to any length
 LINES = 12  # curves in one picture
+DECADES = 50  # times the least value that the largest must be for a logarithmic axis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,38 +110,57 @@ def read(probe: Probe, *, at: int | None = None, token: int | None = None, named
     moved = effect(probe, at, token)
     inputs = list(probe.inputs) if len(probe.inputs) == steps else [str(t + 1) for t in range(steps)]
     charts: list[Chart | Map] = []
+    plain = name_plainly(list(track.tensors))
+    groups = group_by_layer(plain)
     for name, way in track.tensors.items():
         if track.grows(name):
             slots = way[-1].flatten(2) if way[-1].dim() > 2 else way[-1][..., None]
             charts.append(
                 Map(
-                    title=f"{name}: the size of each slot at the end",
-                    x="slot",
+                    title=f"{plain[name]}: the size of each slot at the end",
+                    x="input of the slot" if len(slots) == steps else "slot",
                     y="part",
                     values=slots.norm(dim=-1).T.tolist(),
                     columns=inputs if len(slots) == steps else None,
+                    unit="norm",
+                    group=groups[name],
                 )
             )
         elif way[0].numel() <= UNITS:
             values = torch.stack([own.flatten() for own in way], dim=1)
             charts.append(
-                Map(title=f"{name}: every number", x="step", y="unit", values=values.tolist(), columns=inputs)
+                Map(
+                    title=f"{plain[name]}: every number",
+                    x="input of the step",
+                    y="unit",
+                    values=values.tolist(),
+                    columns=inputs,
+                    unit="value",
+                    group=groups[name],
+                )
             )
     x = [t + 1 for t in range(steps)]
     size, change = sizes(track), changes(track)
-    later = {name: way[at:] for name, way in moved["states"].items()}
+    later = {plain[name]: way[at:] for name, way in moved["states"].items()}
+    size, change = ({plain[name]: way for name, way in found.items()} for found in (size, change))
     what = f"step {at + 1}, {inputs[at]!r}" + (f" → {named!r}" if named else "")
     charts += [
-        _lines(f"how far one changed input moves the state ({what})", "distance / size", x[at:], later, log_y=True),
-        _lines("how much each step changes the state", "‖after − before‖", x[1:], change, log_y=True),
-        _lines("the size of the state", "norm", x, size, log_y=True),
+        _lines(
+            f"how far one changed input moves the state ({what})",
+            "distance as a share of the state's size",
+            x[at:],
+            later,
+            group="one changed input",
+        ),
+        _lines("how much each step changes the state", "distance between before and after", x[1:], change),
+        _lines("the size of the state", "norm", x, size),
         *_gates(track, x),
     ]
     figures = {
         "data": probe.data,
         "inputs": inputs,
-        "size": size,
-        "change": change,
+        "size": sizes(track),
+        "change": changes(track),
         "explained": {name: [float(own.mean()) for own in way] for name, way in track.shown.items() if _plain(name)},
         "effect": moved,
     }
@@ -153,9 +173,10 @@ def _words(track: Track, moved: dict[str, Any], what: str) -> list[str]:
     said = f"state: {numbers:,} numbers in {len(track.tensors)} tensors after {len(track.outputs)} steps"
     summary = [said + (f", growing: {', '.join(growing)}" if growing else ", none of which grows")]
     at = moved["at"]
+    plain = name_plainly(list(moved["states"]))
     for name, way in moved["states"].items():
         summary.append(
-            f"{name}: another input at {what} moves it by {way[at]:.1%} of its size, at the end {way[-1]:.1%}"
+            f"{plain[name]}: another input at {what} moves it by {way[at]:.1%} of its size, at the end {way[-1]:.1%}"
         )
     summary.append(f"output: moved by {moved['outputs'][at]:.4g} there, at the end by {moved['outputs'][-1]:.4g}")
     return summary
@@ -166,37 +187,60 @@ def _plain(name: str) -> bool:
     return name.rsplit(".", 1)[-1] not in ("weights", "source")
 
 
+FIELDS = {  # of states: what a tensor, or a part that holds some, is; a part that says nothing has no words
+    "h": "hidden state h", "c": "cell state c", "window": "last inputs", "sums": "sums of keys and values",
+    "total": "sum of keys", "model": "inner model's", "gradient": "inner gradient's", "cell": "",
+}  # fmt: skip
+
+
+def name_plainly(names: Sequence[str]) -> dict[str, str]:
+    """Words for the paths of a model's tensors: `1.cell.h` is the hidden state of the first layer that has one."""
+    paths = {name: name.split(".") for name in names}
+    layers = list(dict.fromkeys(path[0] for path in paths.values() if len(path) > 1))
+    found = {}
+    for name, (first, *rest) in paths.items():
+        parts = [str(int(part) + 1) if part.isdigit() else FIELDS.get(part, part) for part in rest or [first]]
+        words = " ".join(part.replace("_", " ") for part in parts if part)
+        found[name] = f"layer {layers.index(first) + 1}, {words}" if rest and len(layers) > 1 else words
+    return found
+
+
+def group_by_layer(plain: dict[str, str]) -> dict[str, str]:
+    """For each tensor the group that its map is in beside other models: the first of a layer stand side by side."""
+    layers = [words.partition(", ")[0] if ", " in words else "layer 1" for words in plain.values()]
+    return {
+        name: f"state of {layer}, {layers[:i].count(layer)}"
+        for i, (name, layer) in enumerate(zip(plain, layers, strict=True))
+    }
+
+
 def _gates(track: Track, x: Sequence[int]) -> list[Chart]:
-    """Gates, inner losses and rates, each with its range over units."""
-    lines = [
-        Line(
-            name=name,
-            x=list(x),
-            y=[float(own.mean()) for own in way],
-            low=[float(own.min()) for own in way],
-            high=[float(own.max()) for own in way],
-        )
-        for name, way in track.shown.items()
-        if _plain(name)
-    ]
+    """Gates, inner losses and rates: the mean over units, and between what the middle half of them lies."""
+    shown = {name: way for name, way in track.shown.items() if _plain(name)}
+    plain = name_plainly(list(shown))
     kinds: dict[str, list[Line]] = {}
-    for line in lines:
-        kinds.setdefault(line.name.rsplit(".", 1)[-1], []).append(line)
+    for name, way in shown.items():
+        flat = [own.flatten() for own in way]
+        low, high = ([float(own.quantile(q)) for own in flat] for q in (0.25, 0.75))
+        layer = plain[name].partition(",")[0] if "," in plain[name] else name.rsplit(".", 1)[-1]
+        line = Line(name=layer, x=list(x), y=[float(own.mean()) for own in flat], low=low, high=high)
+        kinds.setdefault(name.rsplit(".", 1)[-1], []).append(line)
     return [
-        Chart(title=f"{kind}, mean and range over units", x="step", y=kind, lines=own[:LINES])
+        Chart(title=f"{kind}: mean and middle half over units", x="step", y=kind, lines=own[:LINES])
         for kind, own in kinds.items()
     ]
 
 
-def _lines(title: str, y: str, x: Sequence[int], ways: dict[str, list[float]], *, log_y: bool = False) -> Chart:
-    log_y = log_y and any(value > 0 for way in ways.values() for value in way)
+def _lines(title: str, y: str, x: Sequence[int], ways: dict[str, list[float]], *, group: str = "") -> Chart:
+    sizes = [value for way in ways.values() for value in way if value > 0]
+    log_y = bool(sizes) and max(sizes) > DECADES * min(sizes)
     largest = sorted(ways, key=lambda name: -max(ways[name], default=0.0))[:LINES]
     lines = [
         Line(name=name, x=list(x), y=[value if value > 0 or not log_y else None for value in ways[name]])
         for name in ways
         if name in largest
     ]
-    return Chart(title=title, x="step", y=y, lines=lines, log_y=log_y)
+    return Chart(title=title, x="step", y=y, lines=lines, log_y=log_y, group=group)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ papers; residual ones put each layer, and a feed-forward network after it, aroun
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,8 +13,8 @@ from torch import nn
 
 from ..core.contract import Config as LayerConfig
 from ..core.contract import ContractError, check_settings
-from ..core.settings import known
-from ..layers import LAYERS, combine, conv, mlp, norm, outside, position
+from ..core.settings import MOST_LAYERS, at_least, find_name, known
+from ..layers import LAYERS, combine, conv, mlp, norm, outside, own_layers, position
 from ..layers import dropout as drop
 from ..layers.norm import NormName
 from ..layers.position import PositionName
@@ -57,7 +58,8 @@ def kind_of(model: str) -> Kind:
     Such a layer must be one that a stack can make as wide as it likes, and that reads nothing but its input.
     """
     if model not in LAYERS:
-        return KINDS[known(NAMED, model, KINDS)]
+        outside.check_usable(model)
+        return KINDS[known(NAMED, model, [*KINDS, *own_layers()])]
     if model in KINDS:
         if KINDS[model].layer != model:
             raise ContractError(
@@ -74,6 +76,19 @@ def kind_of(model: str) -> Kind:
     return Kind(model, heads="heads" in names)
 
 
+def layer_config(model: str, dim: int, width: int, settings: dict[str, Any]) -> LayerConfig:
+    """The layer that a name stands for, from one width to another, with settings of its own."""
+    kind = kind_of(model)
+    return LAYERS[kind.layer](dim=dim, width=width, **kind.settings | settings)  # type: ignore[call-arg]
+
+
+def check_layer_settings(model: str, settings: Mapping[str, Any]) -> None:
+    """Refuse a setting that the layer of a model does not have."""
+    allowed = {f.name for f in fields(LAYERS[kind_of(model).layer])} - {"dim", "width"}
+    for name in settings:
+        known(f"setting of {model}", name, sorted(allowed))
+
+
 class StackedModels:
     """For tasks whose models are stacks of layers: those they name, or any layer that can be stacked."""
 
@@ -81,9 +96,11 @@ class StackedModels:
 
     @classmethod
     def check_model(cls, model: str) -> str:
-        if model in cls.models or model not in LAYERS:
-            return known(NAMED, model, cls.models)
-        kind_of(model)
+        if model not in LAYERS:
+            outside.check_usable(model)
+            model = find_name(NAMED, model, [*cls.models, *own_layers()])
+        if model not in cls.models:
+            kind_of(model)
         return model
 
     @classmethod
@@ -102,7 +119,7 @@ class BodyConfig:
 
     model: str = "transformer"
     width: int = 128
-    layers: int = 2
+    layers: int = at_least(1, default=2, most=MOST_LAYERS)
     heads: int = 4
     block: Literal["plain", "residual"] | None = None
     feed: bool = True
@@ -124,9 +141,7 @@ class BodyConfig:
         check_settings(self)
         if self.taps is not None and not self.residual:
             raise ContractError(f"model: expected residual blocks with taps={self.taps}, found a plain stack")
-        allowed = {f.name for f in fields(LAYERS[self.kind.layer])} - {"dim", "width"}
-        for name in self.layer:
-            known(f"setting of {self.model}", name, sorted(allowed))
+        check_layer_settings(self.model, self.layer)
 
     @property
     def kind(self) -> Kind:

@@ -111,7 +111,7 @@ class LanguageModel(TokenModel[tuple]):
 
     def hidden(self, x: Tensor, state: tuple | None = None, memory: Memory | None = None) -> tuple[Tensor, tuple]:
         """What the logits are read from: B T W."""
-        return self.body(self.embed(x), self.initial_state(len(x), memory) if state is None else state)
+        return self.body(self.embed(x), self.initial_state(x.shape[0], memory) if state is None else state)
 
     def nll(
         self,

@@ -6,6 +6,9 @@
     conv          convolutions on both sides, attention between them (Gehring 2017)
     transformer   attention on both sides and between them (Vaswani 2017)
 
+Any other layer of the registry, as one of RECOLLECT_LAYERS, is a model by its name: that layer on both sides, attention
+to the source after each of the decoder's. `encoder` names the layer that reads the source, whatever the decoder is.
+
 STATE   that of the decoder's layers, with what they keep of the source
 UPDATE  theirs
 READ    logits = W·(the top layer's output) + b
@@ -13,7 +16,7 @@ READ    logits = W·(the top layer's output) + b
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import torch
@@ -23,6 +26,7 @@ from torch.nn.functional import dropout
 from ..core import ragged
 from ..core.contract import Config as LayerConfig
 from ..core.contract import ContractError, Cost, Encoder, Memory, check_settings
+from ..core.settings import MOST_LAYERS, at_least
 from ..layers import combine, context, cross_attention, encoder, fixed, gated_conv, mlp, norm, position, transformer
 from ..layers import dropout as drop
 from ..layers import soft_align as align
@@ -31,10 +35,8 @@ from ..layers.attention import Config as AttentionConfig
 from ..layers.fixed import CELLS, CellName
 from ..layers.norm import NormName
 from ..layers.score import ScoreName
-from . import size
+from . import body, size
 from .tokens import TokenModel, check_tokens
-
-Seq2SeqName = Literal["fixed", "context", "attend", "conv", "transformer"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Kind:
     heads: bool = False  # of attention, with feed-forward networks between
     both_ways: bool = False  # whether a recurrent encoder reads in both directions, where the settings name none
     gist: Literal["state", "last"] | None = None  # what the decoder reads of the source, where that is one vector
+    own: bool = False  # whether it is a layer of the registry, and none of the models here
 
 
 KINDS: dict[str, Kind] = {
@@ -58,6 +61,14 @@ KINDS: dict[str, Kind] = {
 MODELS = tuple(KINDS)
 
 
+def kind_of(model: str) -> Kind:
+    """What a name stands for: one of the models here, or a layer that can be stacked."""
+    if model in KINDS:
+        return KINDS[model]
+    body.kind_of(model)
+    return Kind(model, both_ways=True, own=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
     """How a decoder reads a Memory and writes tokens: everything but the encoder.
@@ -65,13 +76,14 @@ class DecoderConfig:
     None leaves a choice to the model: `gist` is what `fixed` and `context` know of the source; `kernel` is that of the
     convolutions. `share` uses the target's embedding as the output's weights too (`output`), or one table for source,
     target and output (`all`, for one vocabulary). `inner_dropout` is a Transformer's, of attention's weights and inside
-    feed-forward networks (None: as `dropout`).
+    feed-forward networks (None: as `dropout`). `layer` holds settings of the model's own layer, where it is one of the
+    registry.
     """
 
-    model: Seq2SeqName = "attend"
+    model: str = "attend"
     cell: CellName = "gru"
     width: int = 256
-    layers: int = 1
+    layers: int = at_least(1, default=1, most=MOST_LAYERS)
     embed: int | None = None
     heads: int = 4
     gist: Literal["state", "last", "mean"] | None = None
@@ -89,15 +101,23 @@ class DecoderConfig:
     share: Literal["none", "output", "all"] = "output"
     dropout: float = 0.1
     inner_dropout: float | None = None
+    layer: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.layer and not self.kind.own:
+            raise ContractError(
+                f"seq2seq: expected settings of a layer with a layer's name as the model, found {sorted(self.layer)} "
+                f"with {self.model}"
+            )
+        if self.kind.own:
+            body.check_layer_settings(self.model, self.layer)
         if self.kind.heads and self.width % self.heads:
             raise ContractError(f"seq2seq: expected heads to divide width {self.width}, found {self.heads} heads")
 
     @property
     def kind(self) -> Kind:
-        return KINDS[self.model]
+        return kind_of(self.model)
 
     @property
     def inner(self) -> float:
@@ -117,7 +137,7 @@ class DecoderConfig:
             "conv": self._conv,
             "transformer": self._transformer,
         }
-        layers = made[self.model](memory_dim)
+        layers = made.get(self.model, self._own)(memory_dim)
         if self.dropout and self.kind.recurrent:  # the others drop out inside
             layers = [drop.Config(dim=self.entry, dropout=self.dropout), *layers]
             layers.append(drop.Config(dim=self.width, dropout=self.dropout))
@@ -187,6 +207,17 @@ class DecoderConfig:
                 layers.append(combine.ResidualConfig(dim=self.width, layer=layer, norm=self.norm, dropout=self.dropout))
         return [*layers, norm.Config(dim=self.width, kind=self.norm)]
 
+    def _own(self, memory_dim: int) -> list[LayerConfig]:
+        """The model's own layer and attention to the source in turn, each around a shortcut where widths allow it."""
+        layers: list[LayerConfig] = []
+        for level in range(self.layers):
+            dim = self.width if level else self.entry
+            own = body.layer_config(self.model, dim, self.width, self.layer)
+            around = combine.ResidualConfig(dim=dim, layer=own, norm=self.norm) if dim == self.width else own
+            attention = self._source_attention(memory_dim, 1)
+            layers += [around, combine.ResidualConfig(dim=self.width, layer=attention, norm=self.norm)]
+        return [*layers, norm.Config(dim=self.width, kind=self.norm)]
+
     def _transformer(self, memory_dim: int) -> list[LayerConfig]:
         places = "rotary" if self.positions == "rotary" else "none"
         block = transformer.Config(
@@ -211,17 +242,21 @@ class Config(DecoderConfig):
     """`source` and `target` are the sizes of the vocabularies.
 
     `both_ways` encodes the source in both directions (recurrent models; None: where the model attends). `reverse` reads
-    it from its end. `encoder_layers` is the number of layers on the source's side (default: as on the target's).
+    it from its end. `encoder_layers` is the number of layers on the source's side (default: as on the target's), and
+    `encoder` the layer that reads it, as the registry names it (default: the cell, or the model's own).
     """
 
     source: int
     target: int
     both_ways: bool | None = None
     reverse: bool = False
-    encoder_layers: int | None = None
+    encoder_layers: int | None = at_least(1, default=None, most=MOST_LAYERS)
+    encoder: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.encoder is not None:
+            body.kind_of(self.encoder)
         if self.share == "all" and self.source != self.target:
             raise ContractError(
                 f"seq2seq: share=all needs one vocabulary, found {self.source:,} and {self.target:,} tokens; "
@@ -237,17 +272,22 @@ class Config(DecoderConfig):
 
     @property
     def two_way(self) -> bool:
-        return self.kind.both_ways if self.both_ways is None else self.both_ways
+        own = self.encoder is not None and not self.kind.recurrent
+        return (self.kind.both_ways or own) if self.both_ways is None else self.both_ways
 
     def resolved(self) -> Self:
         """With the gist of the papers where none is named: the last state as it is, or the last output."""
         if self.gist is not None or self.kind.gist is None:
             return self
+        if self.encoder is not None:
+            return replace(self, gist="mean")
         copied = self.kind.gist == "state" and not self.two_way and self.depth == self.layers
         return replace(self, gist="state" if copied else "last")
 
     def encoder_config(self) -> LayerConfig:
         """The encoder's settings."""
+        if self.encoder is not None or self.kind.own:
+            return self._layer_encoder(self.encoder or self.model)
         if self.kind.heads:
             return encoder.TransformerConfig(
                 dim=self.width,
@@ -277,6 +317,17 @@ class Config(DecoderConfig):
         if self.two_way:
             return encoder.BidirectionalConfig(dim=self.entry, layer=cell, num_layers=self.depth, dropout=rate)
         return encoder.ForwardConfig(dim=self.entry, layer=replace(cell, num_layers=self.depth, dropout=rate))
+
+    def _layer_encoder(self, name: str) -> LayerConfig:
+        """A layer of the registry run over the source, from one end or from both."""
+        settings = self.layer if name == self.model else {}
+        rate = self.dropout if self.depth > 1 else 0.0
+        if self.two_way:
+            first = body.layer_config(name, self.entry, self.width, settings)
+            return encoder.BidirectionalConfig(dim=self.entry, layer=first, num_layers=self.depth, dropout=rate)
+        widths = [self.entry, *[self.width] * (self.depth - 1)]
+        stack = [body.layer_config(name, dim, self.width, settings) for dim in widths]
+        return encoder.ForwardConfig(dim=self.entry, layer=combine.StackConfig(dim=self.entry, layers=tuple(stack)))
 
     def sized(self, params: int) -> Self:
         """The same model at the width whose number of parameters is nearest to `params`."""
@@ -327,7 +378,7 @@ class Decoder(TokenModel[tuple]):
 
     def forward(self, x: Tensor, state: tuple | None = None, memory: Memory | None = None) -> tuple[Tensor, tuple]:
         """x: B T tokens of the target → logits B T V for the next of each."""
-        state = self.initial_state(len(x), memory) if state is None else state
+        state = self.initial_state(x.shape[0], memory) if state is None else state
         y, after = self.decoder(self.embed(x), state)
         return self.logits(y), after
 

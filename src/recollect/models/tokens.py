@@ -16,7 +16,7 @@ class TokenModel(Layer[S]):
     def check(self, x: Tensor, state: Any) -> None:
         check_tokens(x, self.noun)
         if state is not None:
-            check_state(self, state, len(x))
+            check_state(self, state, x.shape[0])
 
     def diagnose(self, x: Tensor, state: Any) -> str | None:
         if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < self.vocab:

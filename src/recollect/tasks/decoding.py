@@ -2,7 +2,9 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,13 +14,22 @@ from torch.nn.functional import cross_entropy
 
 from ..core.contract import ContractError, Memory
 from ..core.inspection import Probe, Request, spread_evenly
+from ..core.settings import find_name
 from ..core.task import A, D, LoadedRun, LoadRun, Task, building, describe_model
+from ..core.trained import TrainedModel
 from ..data.tokenizers.sentences import SentenceTokenizer
 from ..decode.beam import Config as Search
-from ..decode.verify import check_search
+from ..decode.exported import open_decoder
+from ..decode.stepped import SteppedModel
+from ..decode.verify import search_laws
+from ..layers import LAYERS, outside, own_layers
+from ..layers.fixed import CELLS
 from ..models import seq2seq
+from ..models.body import NAMED
 
 SAMPLES = 4  # texts that the page of a race shows
+STEPS = 2  # of an input, as many as pay for making a step: inputs are searched for together, so each takes few
+MANY = 32  # inputs that keep every core busy
 
 
 class DecodingTask(Task[D, A]):
@@ -26,7 +37,12 @@ class DecodingTask(Task[D, A]):
 
     models = seq2seq.MODELS
     default = "attend"
+    aliases: ClassVar[Mapping[str, str]] = {
+        "attention": "attend", "soft-align": "attend", "bahdanau": "attend", "luong": "attend",
+        "seq2seq": "fixed", "encoder-decoder": "fixed", "cnn": "conv", "convs2s": "conv",
+    }  # fmt: skip
     in_nats = True
+    baseline_metric = "nats_per_token"
     model_config: ClassVar[type[Any]]  # a DecoderConfig, with the encoder's settings
 
     @classmethod
@@ -40,12 +56,26 @@ class DecodingTask(Task[D, A]):
         """The tokenizer of what is written."""
 
     @classmethod
+    def check_model(cls, model: str) -> str:
+        """The name of a decoder here, or of a layer from outside."""
+        if model not in LAYERS:
+            outside.check_usable(model)
+        if model.lower() in CELLS:
+            raise ContractError(
+                f"expected a model out of {', '.join(cls.models)}, found {model!r}, which is a cell of theirs; use "
+                f"--model {cls.default} --cell {model.lower()}"
+            )
+        return find_name(NAMED, model, [*cls.models, *own_layers()], cls.aliases)
+
+    @classmethod
     def model_settings(cls, model: str) -> dict[str, Any]:
-        return {"model": cls.model_config}
+        own = {"layer": LAYERS[model]} if seq2seq.kind_of(model).own else {}
+        return {"model": cls.model_config} | own
 
     @classmethod
     def unused_settings(cls, model: str) -> Sequence[str]:
-        return () if seq2seq.KINDS[model].recurrent else ("cell",)
+        kind = seq2seq.kind_of(model)
+        return () if kind.recurrent and not kind.own else ("cell",)
 
     @classmethod
     def resolve_model(cls, settings: dict[str, Any], artifacts: A, params: int | None) -> dict[str, Any]:
@@ -61,21 +91,22 @@ class DecodingTask(Task[D, A]):
     def build_model(cls, settings: dict[str, Any], artifacts: A, load_run: LoadRun) -> nn.Module:
         settings = dict(settings)
         name = settings.pop("name", None)
-        if name not in cls.models:
+        if name not in cls.models and name not in own_layers():
             raise ContractError(f"model: expected one of {', '.join(cls.models)}, found {name!r}")
         with building(name):
             return cls.model_config(**cls.model_sizes(artifacts), model=name, **settings).build()
 
     @classmethod
-    def check_decoding(
+    def decoding_laws(
         cls, definition: Any, run: LoadedRun[D, A], x: Tensor, memory: Memory | None
-    ) -> dict[str, float]:
+    ) -> dict[str, Callable[[], float]]:
         assert memory is not None
-        return check_search(definition, run.model, memory, cls.target_tokenizer(run.artifacts), x.shape[1] - 1)
+        side = cls.target_tokenizer(run.artifacts)
+        return search_laws(definition, run.model, memory, side, x.shape[1] - 1, run.steps)
 
     @classmethod
     def layer_of(cls, model: str) -> str:
-        return seq2seq.KINDS[model].layer
+        return seq2seq.kind_of(model).layer
 
 
 # Losses
@@ -112,15 +143,55 @@ def guess_baselines(
 # Search
 
 
+def search_options(config: Any) -> dict[str, Any]:
+    """What a task's settings say of its beam search; what the task has no setting for is 0."""
+    return {name: getattr(config, name, 0.0) for name in ("beam", "length_penalty", "coverage", "ratio", "extra")}
+
+
 def search_settings(config: Any, **changes: Any) -> Search:
-    """The beam search that a task's settings ask for; what the task has no setting for is 0."""
-    names = ("beam", "length_penalty", "coverage", "ratio", "extra")
-    settings: dict[str, Any] = {name: getattr(config, name, 0.0) for name in names}
-    return Search(**settings | changes)
+    """The beam search that a task's settings ask for."""
+    return Search(**search_options(config) | changes)
 
 
 def greedy_settings(config: Any) -> Search:
     return search_settings(config, beam=1, length_penalty=0.0, coverage=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """The settings of an exported decoder."""
+
+    search: Search
+
+
+class DecodingModel(TrainedModel):
+    """A trained model that writes texts over an encoder's memory."""
+
+    @cached_property
+    def _search_defaults(self) -> Search:
+        """The search that the run was measured with."""
+        if self._source.exported is None:
+            return search_settings(self._source.run.config.task)
+        return self._source.exported.read_settings(Exported).search
+
+    @cached_property
+    def _exported_decoders(self) -> dict[int | None, SteppedModel]:
+        """Those of an exported folder that were opened, by the threads of their steps."""
+        return {}
+
+    def _decoder(self, inputs: int, *, exported: bool = True) -> Any:
+        """The model for a search over so many inputs, its steps run by onnxruntime where that is there or worth making.
+
+        Many inputs are searched for on all cores at once, so that each step has one.
+        """
+        threads = 1 if inputs >= MANY else None
+        if self._source.exported is not None:
+            if threads not in self._exported_decoders:
+                self._exported_decoders[threads] = open_decoder(self._source.exported, threads)
+            return self._exported_decoders[threads]
+        step = self._source.open_step(inputs * STEPS, threads=threads) if exported and inputs else None
+        model = self._source.run.model
+        return model if step is None else SteppedModel(model, step)
 
 
 # Inspection

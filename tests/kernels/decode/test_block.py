@@ -18,7 +18,12 @@ from recollect.layers.transformer import Config as BlockConfig
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
-ACTIVATIONS: dict[Any, Any] = {"none": lambda y: y, "gelu": gelu, "relu": relu}
+ACTIVATIONS: dict[Any, Any] = {
+    "none": lambda y: y,
+    "gelu": gelu,
+    "gelu_tanh": lambda y: gelu(y, approximate="tanh"),
+    "relu": relu,
+}
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:

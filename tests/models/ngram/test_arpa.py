@@ -3,8 +3,10 @@
 import gzip
 import inspect
 import math
+import os
 import textwrap
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,6 +142,12 @@ def test_pruned_files_whose_contexts_are_missing_score_the_same(tmp_path):
         (("-0.7	a a", "x	a a"), 19, "numbers around the words"),
         (("-0.7	a a", "nan	a a"), 19, "at most 0"),
         (("-0.7	a a", "0.7	a a"), 19, "at most 0"),
+        (("-0.7	a a", "-inf	a a"), 19, "at most 0 and finite"),
+        (("-0.7	a a", "-0.7	a a	-inf"), 19, "back-off weight, finite"),
+        (("ngram  2=4", "ngram  2=1000000000000"), 22, "expected 1,000,000,000,000 2-grams"),
+        (("ngram  2=4", f"ngram  2={'9' * 5_000}"), 6, "'ngram 2=' and a count"),
+        (("ngram  2=4", f"ngram  {'9' * 5_000}=1"), 6, "'ngram 2=' and a count"),
+        (("-0.7	a a", f"-0.7	a {'a' * (1 << 20)}"), 19, "lines of at most 1,048,576 bytes"),
         (("-0.7	a a", "-0.7	a a	nan"), 19, "back-off weight"),
         (("-0.7	a a", "-0.7	a z"), 19, "among the 1-grams, found 'z'"),
         (("-0.7	a a", "-0.9	\\n a"), 20, "found that of line 19 again"),
@@ -197,3 +205,21 @@ def test_wikitext_2(tmp_path):
     smaller.to_arpa(tmp_path / "wikitext.arpa", words)
     expected = PlainReader(tmp_path / "wikitext.arpa").nll([words[i] for i in held_out[:20_000]])
     torch.testing.assert_close(follow(smaller, held_out[:20_000]), expected, rtol=0, atol=1e-5)
+
+
+def test_n_grams_of_any_length_are_refused(tmp_path):
+    path = tmp_path / "long.arpa"
+    path.write_text("\\data\\\n" + "".join(f"ngram {k}=1\n" for k in range(1, 100)) + "\n\\1-grams:\n-1\ta\n")
+    with pytest.raises(arpa.ArpaError, match="n-grams of at most 64 words, found longer ones"):
+        arpa.read(path, ["a"])
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
+def test_what_is_no_file_is_refused(tmp_path, kind):
+    path = Path("/dev/zero") if kind == "device" else tmp_path / kind
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    with pytest.raises(ValueError, match="expected a regular file, found a"):
+        arpa.read(path, ["a"])

@@ -5,7 +5,7 @@ import io
 from PIL import Image
 
 from recollect.tasks.captions.task import CaptionsTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 from tasks.cases import photo
 
 

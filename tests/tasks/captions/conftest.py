@@ -4,7 +4,7 @@ import pytest
 
 from recollect.tasks.captions import data as pictures
 from recollect.tasks.captions.task import CaptionsTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 from tasks.captions.cases import configure
 
 

@@ -61,3 +61,11 @@ def test_rare_words_are_unknown():
     assert words_of(some).words[2:] == ["a", "dog", "cat", "runs"], "few captions: every word"
     with pytest.raises(DataError, match="at least 9 times in training, found none"):
         words_of(some, 9)
+
+
+def test_a_caption_of_any_length_is_left_out(tmp_path):
+    path = tmp_path / "captions.tsv"
+    path.write_text(f"a.png\t{'a word ' * 10_000}\na.png\ta cat\n")
+    skipped = Skipped()
+    assert read_captions(path, skipped) == {"a.png": ["a cat"]}
+    assert skipped.notes() == ["1 captions of more than 10,000 characters: line 1 of captions.tsv"]

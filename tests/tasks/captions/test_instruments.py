@@ -12,7 +12,7 @@ from recollect.tasks.captions.images import box_coverage
 from recollect.tasks.captions.instruments import gaze
 from recollect.tasks.captions.task import CaptionsTask
 from recollect.tasks.captions.use import caption, view
-from recollect.train import run as runs
+from recollect.training import run as runs
 from tasks.captions.cases import configure
 
 

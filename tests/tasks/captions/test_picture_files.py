@@ -1,6 +1,7 @@
 """Picture files of any kind, and files that are none."""
 
 import io
+import os
 
 import numpy as np
 import pytest
@@ -166,3 +167,32 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     flat(1, "1", (9_000, 11_000)).save(tmp_path / "b.png", compress_level=1)  # where Pillow itself would only warn
     with pytest.raises(PictureError, match="found 9,000 × 11,000; make it smaller"):
         read_picture(tmp_path / "b.png", 16)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "nothing", "null"])
+def test_what_is_no_file_is_no_picture(tmp_path, kind):
+    path = {"device": "/dev/zero", "null": "a\0b"}.get(kind, str(tmp_path / kind))
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        os.mkdir(path)
+    with pytest.raises(PictureError, match="expected (a picture|the name of a file), found"):
+        read_picture(path, 16)
+
+
+def test_a_picture_that_is_a_program_is_not_run(tmp_path, monkeypatch):
+    """Pillow hands EPS to Ghostscript."""
+    from PIL import EpsImagePlugin
+
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *a, **k: pytest.fail("it was run"))
+    path = tmp_path / "a.eps"
+    path.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n")
+    with pytest.raises(PictureError, match="found something that Pillow does not know as one"):
+        read_picture(path, 16)
+
+
+def test_a_file_too_large_for_a_picture_is_not_read(tmp_path):
+    with (tmp_path / "large.png").open("wb") as file:
+        file.truncate((1 << 29) + 1)  # takes no room
+    with pytest.raises(PictureError, match="found a file of 536,870,913 bytes, more than 536,870,912"):
+        read_picture(tmp_path / "large.png", 16)

@@ -15,8 +15,9 @@ from recollect.tasks.captions.images import box_coverage, to_floats
 from recollect.tasks.captions.settings import Config
 from recollect.tasks.captions.task import CaptionsTask
 from recollect.tasks.decoding import greedy_settings
-from recollect.train import run as runs
-from recollect.train.folder import RunFolder
+from recollect.training import evaluation
+from recollect.training import run as runs
+from recollect.training.folder import RunFolder
 from tasks.captions.cases import configure
 from tasks.cases import folder_of
 
@@ -181,7 +182,7 @@ def test_the_gaze_on_a_box_is_measured_against_its_area(shapes):
 
 
 def test_a_run_is_measured_beside_its_baselines(run):
-    found = runs.evaluate(str(run), split="test")
+    found = evaluation.evaluate(str(run), split="test")
     assert found["metric"]["name"] == "exact"
     assert "one of the true captions" in found["metric"]["rule"]
     assert set(found["described"]["exact_by"]) == {"seen", "held out"}
@@ -190,7 +191,7 @@ def test_a_run_is_measured_beside_its_baselines(run):
     assert len(rows) == 3
     assert all(len(row) == len(columns) for row in rows)
     assert any("attention on the box" in line for line in below)
-    row = runs.result(str(run), split="valid", device="cpu")
+    row = evaluation.result(str(run), split="valid", device="cpu")
     assert row["task"] == "captions"
     assert row["state_bytes"] > 0
     json.dumps(row)
@@ -198,7 +199,7 @@ def test_a_run_is_measured_beside_its_baselines(run):
 
 def test_a_run_is_measured_on_a_folder_as_a_whole(run, tmp_path):
     folder = folder_of(tmp_path / "mine", 6)
-    found = runs.evaluate(str(run), split="valid", data=[str(folder)])
+    found = evaluation.evaluate(str(run), split="valid", data=[str(folder)])
     assert found["described"]["images"] == 6
     assert found["metric"]["name"] == "bleu"
     assert found["gaze"] is None

@@ -9,7 +9,7 @@ from recollect.data.files import DataError
 from recollect.tasks.captions import scenes
 from recollect.tasks.captions.use import caption
 from recollect.tasks.decoding import search_settings
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 
 def test_files_are_described_in_order(run, tmp_path):

@@ -2,7 +2,7 @@
 
 import tiny
 from recollect.tasks.labels.task import LabelsTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 
 def write(path, rows, *, order=(0, 1), header=None, end="\n", mark=""):

@@ -7,8 +7,9 @@ import torch
 from recollect.core.contract import ContractError
 from recollect.tasks.labels import bag
 from recollect.tasks.labels.task import LabelsTask
-from recollect.tasks.labels.use import classify
-from recollect.train import run as runs
+from recollect.tasks.labels.use import Classifier, classify
+from recollect.training import evaluation
+from recollect.training import run as runs
 from tasks.labels.cases import configure
 
 
@@ -33,10 +34,10 @@ def test_a_bag_knows_nothing_of_order():
 def test_a_bag_is_a_run_like_any_other(table, tmp_path):
     found = runs.train(LabelsTask, configure(table, "bag"), str(tmp_path / "run"))
     assert found["accuracy"] == 1.0, "good and bad tell"
-    assert runs.evaluate(str(tmp_path / "run"), split="valid")["baseline_accuracy"]["bag of words"] == 1.0
-    assert max(runs.verify(str(tmp_path / "run")).values()) < 1e-10
+    assert evaluation.evaluate(str(tmp_path / "run"), split="valid")["baseline_accuracy"]["bag of words"] == 1.0
+    assert max(evaluation.verify(str(tmp_path / "run")).values()) < 1e-10
     assert runs.resume(str(tmp_path / "run")) == found
-    said = list(classify(runs.load(tmp_path / "run"), ["a good film", "so bad"]))
+    said = list(classify(Classifier.of_run(runs.load(tmp_path / "run")), ["a good film", "so bad"]))
     assert [answer.label for answer in said] == ["pos", "neg"]
 
 

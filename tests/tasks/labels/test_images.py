@@ -1,6 +1,7 @@
 """Images as sequences of pixels or rows."""
 
 import gzip
+import os
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_an_idx_file_is_its_bytes(tmp_path):
         (idx(np.zeros((2, 3, 4))) + b"x", "expected 2 × 3 × 4 = 24 bytes after the head, found 25"),
         (idx(np.zeros((0, 3, 4))), "expected 0 × 3 × 4 = 0 bytes"),
         (b"\x00\x00\x08\x03" + b"\xff" * 12, "bytes after the head, found 0"),
-        (gzip.compress(idx(np.zeros((2, 3, 4))))[:-9], "expected an IDX file, found .*get a new copy"),
+        (gzip.compress(idx(np.zeros((2, 3, 4))))[:-9], "expected a whole gzip file, found damage .*get a new copy"),
     ],
     ids=["empty", "head", "type", "dimensions", "short", "long", "none", "huge", "damaged"],
 )
@@ -101,3 +102,31 @@ def test_the_known_sets_are_what_they_should_be():
 @pytest.fixture
 def task(table):
     return labels.LabelsTask(labels.Config(batch=16, bucket=3), sets.load(table))
+
+
+def test_an_idx_file_is_read_no_further_than_its_head_says(tmp_path, monkeypatch):
+    """Packed, a few kilobytes may hold gigabytes."""
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(idx(np.zeros((2, 3, 4))) + b"\0" * (20 << 20)))
+    read = []
+    real = gzip.GzipFile.read
+    monkeypatch.setattr(gzip.GzipFile, "read", lambda self, size=-1: read.append(size) or real(self, size))
+    with pytest.raises(DataError, match="expected 2 × 3 × 4 = 24 bytes after the head, found .* or more"):
+        read_idx(path, 3)
+    assert read == [16, 1 << 20]
+
+
+def test_images_that_cannot_be_held_are_refused_with_their_size(tmp_path, monkeypatch):
+    monkeypatch.setattr("recollect.core.limits.LARGE", 0)
+    monkeypatch.setattr("recollect.core.limits.free_memory", lambda: 5_000)
+    (tmp_path / "file").write_bytes(idx(np.zeros((30, 10, 10))))
+    with pytest.raises(ValueError, match="the array of .*: expected at most .* free, found 9"):
+        read_idx(tmp_path / "file", 3)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_an_idx_file_that_is_no_file_is_refused(tmp_path, kind):
+    path = tmp_path / kind
+    os.mkfifo(path) if kind == "fifo" else path.symlink_to("/dev/zero")
+    with pytest.raises(DataError, match="expected a regular file, found a"):
+        read_idx(path, 3)

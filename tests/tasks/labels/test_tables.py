@@ -1,5 +1,6 @@
 """Tables of texts and labels, read as they are."""
 
+import csv
 import gzip
 
 import pytest
@@ -8,7 +9,8 @@ from recollect.data.files import DataError
 from recollect.tasks.labels import data as sets
 from recollect.tasks.labels.task import LabelsTask
 from recollect.tasks.labels.texts import has_low_hash, sort_labels
-from recollect.train import run as runs
+from recollect.training import evaluation
+from recollect.training import run as runs
 from tasks.cases import sentences
 from tasks.labels.cases import configure, texts_of, write
 
@@ -140,11 +142,43 @@ def test_a_label_that_the_hash_took_from_training_is_left_out_and_told(tmp_path)
     assert any("1 rows of labels that training lacks were left out, the first in line 161" in n for n in found.notes)
 
 
+@pytest.mark.parametrize("mark", [",", ";"])
+@pytest.mark.parametrize("header", [None, "text{}label", "what{}verdict"])
+def test_labels_come_from_csv_as_from_tabs(tmp_path, mark, header):
+    """Texts in quotes may hold the mark, quotes and line ends."""
+    rows = [(f'{text}, "so to say"', label) for text, label in sentences()]
+    named = {} if header is None or "text" in header else {"label_column": "verdict"}
+    plain = sets.load(write(tmp_path / "plain.tsv", rows, header=header and header.format("\t")), **named)
+    path = tmp_path / "table.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=mark, quoting=csv.QUOTE_ALL)
+        if header:
+            writer.writerow(header.format(mark).split(mark))
+        writer.writerows((text.replace("so to", "so\nto"), label) for text, label in rows)
+    found = sets.load(path, **named)
+    assert found.fingerprint == plain.fingerprint
+    assert found.name == "table"
+
+
+def test_an_open_quote_in_csv_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "open.csv"
+    path.write_text("text,label\ngood,pos\n" + 'so "bad",neg\n"never closed,neg\n' + "and on,pos\n" * 20_000)
+    with pytest.raises(DataError, match=r"found a row that is none from line 4 of .*open\.csv on"):
+        sets.load(path)
+
+
+def test_what_is_known_of_labels_before_training_counts_them(table):
+    found = LabelsTask.data_summary(sets.load(table))
+    assert sum(row["rows"] for row in found.splits.values()) == 160
+    assert sum(found.counts["labels"].values()) == found.splits["train"]["rows"]
+    assert found.splits["valid"]["unknown"] > 0  # the number in each text
+
+
 def test_unknown_names_are_told_what_there_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match="known sets are mnist, sst2"):
         sets.load("mnits")
-    with pytest.raises(DataError, match="name a .tsv file with --data, or mnist or sst2"):
+    with pytest.raises(DataError, match="name a .csv or .tsv file with --data, or mnist or sst2"):
         sets.load([])
 
 
@@ -155,8 +189,38 @@ def test_other_tables_have_a_header_where_those_of_the_run_have_one(tmp_path):
     rows = list(sentences(20, seed=1))
     for header in ("what\tverdict", "prose\tsentiment", None):
         other = write(tmp_path / "other.tsv", rows, header=header)
-        assert runs.evaluate(str(tmp_path / "run"), split="test", data=[str(other)])["rows"] == 20
+        assert evaluation.evaluate(str(tmp_path / "run"), split="test", data=[str(other)])["rows"] == 20
     runs.train(LabelsTask, configure(write(tmp_path / "plain.tsv", sentences()), "bag"), str(tmp_path / "plain"))
     other = write(tmp_path / "other.tsv", rows, header="prose\tsentiment")
     with pytest.raises(DataError, match="expected a label that training has .*found 'sentiment' in line 1"):
-        runs.evaluate(str(tmp_path / "plain"), split="test", data=[str(other)])
+        evaluation.evaluate(str(tmp_path / "plain"), split="test", data=[str(other)])
+
+
+def test_labels_of_any_length_are_refused_with_their_line(tmp_path):
+    path = tmp_path / "long.tsv"
+    path.write_text(
+        "".join(f"some text {i}\t{'no' if i % 2 else 'yes'}\n" for i in range(60)) + f"more\t{'x' * 10**6}\n"
+    )
+    with pytest.raises(DataError, match="labels of at most 1,000 characters, found one of 1,000,000 in line 61"):
+        sets.load(path)
+
+
+@pytest.mark.parametrize("column", ["²", "9" * 5_000, "0", "3", "-1"])
+def test_a_column_that_is_no_number_of_one_is_refused(tmp_path, column):
+    path = tmp_path / "two.tsv"
+    path.write_text("".join(f"some text {i}\t{i % 2}\n" for i in range(60)))
+    with pytest.raises(DataError, match="label_column: expected a number from 1 to 2"):
+        sets.load(path, label_column=column)
+
+
+def test_labels_that_only_look_like_numbers_are_sorted_as_words():
+    assert sort_labels(["--5", "1", "10", "2"]) == ("--5", "1", "10", "2")
+    assert sort_labels(["-5", "10", "2"]) == ("-5", "2", "10")
+
+
+def test_a_cell_beyond_the_limit_of_csv_is_refused_in_a_line(tmp_path):
+    path = tmp_path / "long.tsv"
+    path.write_text("x" * 200_000 + "\ngood\t1\n")
+    with pytest.raises(DataError) as caught:
+        sets.load(str(path))
+    assert "\n" not in str(caught.value)

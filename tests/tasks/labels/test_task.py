@@ -1,5 +1,6 @@
 """Labels as a task: batches, losses and figures by hand, runs."""
 
+import json
 import math
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from recollect.data.files import DataError
 from recollect.tasks.labels import data as sets
 from recollect.tasks.labels import task as labels
 from recollect.tasks.labels.task import LabelsTask
-from recollect.train import run as runs
-from recollect.train.folder import RunError, RunFolder
-from recollect.train.recipe import read_recipe
+from recollect.tasks.labels.use import Classifier, classify
+from recollect.training import evaluation
+from recollect.training import run as runs
+from recollect.training.folder import RunError, RunFolder
+from recollect.training.recipe import read_recipe
 from tasks.labels.cases import configure, texts_of, write
+from tiny import invoke
 
 
 def test_the_confusion_matrix_has_a_row_for_each_true_label():
@@ -132,31 +136,62 @@ def test_a_run_folder_holds_all_that_is_needed(table, tmp_path):
     assert names >= {"config.json", "model.safetensors", "tokenizer.json", "labels.json", "metrics.jsonl"}
     content = RunFolder(tmp_path / "run").config()
     assert content["labels"]["length"] == int(np.median(sets.load(table).train.lengths))
-    row = runs.result(str(tmp_path / "run"), split="valid", device="cpu")
+    row = evaluation.result(str(tmp_path / "run"), split="valid", device="cpu")
     assert row["metric"]["name"] == "error"
     assert set(row["baselines"]) == {"majority", "bag of words"}
     assert row["state_bytes"] == 2 * 8 * 4, "two layers of 8 numbers"
     assert any("bag of words" in line for line in LabelsTask.table(row)[2])
 
 
+def test_a_run_both_ways_is_trained_resumed_measured_verified_and_used(table, tmp_path):
+    out = str(tmp_path / "run")
+    runs.train(LabelsTask, configure(table, "lstm", both_ways="true"), out)
+    runs.resume(out, longer=16)
+    row = evaluation.result(out, split="valid", device="cpu")
+    assert (row["state_bytes"], row["settings"]["model"]["both_ways"]) == (0, True)
+    done = invoke("verify", out)
+    assert done.exit_code == 0, done.output
+    lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in done.stdout.splitlines()}
+    assert lines["row"].startswith("holds")
+    assert lines["ragged"].startswith("holds")
+    for law in ("chunk", "cause", "purity", "size", "file"):
+        assert lines[law] == "exempt  both_ways=true reads whole rows from both ends; it has no state"
+    found = json.loads(invoke("verify", out, "--json").stdout)
+    assert found["chunk"] == {"exempt": "both_ways=true reads whole rows from both ends; it has no state"}
+    run = runs.load(out)
+    used = Classifier.of_run(run)
+    some = list(classify(used, ["the film was good", "", "so bad and long"]))
+    alone = [next(iter(classify(used, [line]))) for line in ("the film was good", "so bad and long")]
+    assert some[1] is None
+    for together, one in zip((some[0], some[2]), alone, strict=True):
+        assert (together.label, together.probability) == (one.label, pytest.approx(one.probability, rel=1e-5))
+    with pytest.raises(RunError, match="found both_ways=true, which reads whole rows and has no state"):
+        LabelsTask.law_example(run.model, run.artifacts)
+
+
 def test_other_data_is_measured_whole_with_the_labels_of_the_run(table, tmp_path):
     runs.train(LabelsTask, configure(table), str(tmp_path / "run"))
     other = write(tmp_path / "other.tsv", [("good", "pos"), ("bad", "neg"), ("so", "neg")], order=(1, 0))
     for split in ("valid", "test"):
-        found = runs.evaluate(str(tmp_path / "run"), split=split, data=[str(other)])
+        found = evaluation.evaluate(str(tmp_path / "run"), split=split, data=[str(other)])
         assert (found["rows"], found["classes"]) == (3, ["neg", "pos"])
     one = write(tmp_path / "one.tsv", [("good", "pos"), ("fine", "pos")])
-    assert runs.evaluate(str(tmp_path / "run"), split="valid", data=[str(one)])["rows"] == 2, "one label is enough here"
+    assert evaluation.evaluate(str(tmp_path / "run"), split="valid", data=[str(one)])["rows"] == 2, (
+        "one label is enough here"
+    )
     strange = write(tmp_path / "strange.tsv", [("good", "1"), ("bad", "0"), ("so", "0")])
     with pytest.raises(DataError, match="found '1' in line 1 of .*strange.tsv"):
-        runs.evaluate(str(tmp_path / "run"), split="valid", data=[str(strange)])
+        evaluation.evaluate(str(tmp_path / "run"), split="valid", data=[str(strange)])
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("[]", "expected the labels of a run"),
-        ('{"classes": ["a"], "shape": null, "step": "pixel", "longest": 9, "permute": null}', "are not the labels"),
+        (
+            '{"classes": ["a"], "shape": null, "step": "pixel", "longest": 9, "permute": null}',
+            "two or more different classes",
+        ),
         ('{"classes": ["a", "b"], "shape": [4], "step": "pixel", "longest": 9, "permute": null}', "labels of a run"),
     ],
 )
@@ -177,6 +212,9 @@ def test_a_damaged_run_is_told_in_a_line(table, tmp_path, content, message):
         ("gru", {"permute": "-1"}, "permute to be a whole number of at least 0"),
         ("gru", {"step": "column"}, "step: expected one of pixel, row"),
         ("gru", {"poool": "mean"}, "did you mean 'pool'"),
+        ("gru", {"bidirectional": "true"}, "bidirectional: expected both_ways=true"),
+        ("gru", {"both_ways": "perhaps"}, "both_ways: expected true or false, found 'perhaps'"),
+        ("bag", {"both_ways": "true"}, "expected a known setting, found 'both_ways'"),
         ("grru", {}, "did you mean 'gru'"),
         ("bag", {"width": "3"}, "expected a known setting, found 'width'"),
     ],

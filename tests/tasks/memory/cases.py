@@ -4,7 +4,7 @@ import tiny
 from recollect import tasks
 from recollect.tasks.memory import NAMES
 from recollect.tasks.memory import data as tests
-from recollect.train import run as runs
+from recollect.training import run as runs
 from tasks.cases import DIALS
 
 TASKS = {name: tasks.find(name) for name in NAMES}

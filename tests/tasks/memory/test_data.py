@@ -213,7 +213,7 @@ def test_the_dial_is_measured_within_and_beyond():
         ("recall", {"length": 63}, "recall: expected an even length of at least 16"),
         ("recall", {"load": 17}, "recall: expected an even length of at least 68"),
         ("recall", {"vocab": 8}, "recall: expected vocab of at least 10, a key for each pair, found 8"),
-        ("recall", {"power": 0.0}, "recall: expected power above 0, found 0.0"),
+        ("recall", {"power": 0.0}, "recall: expected power above 0 and at most 100, found 0.0"),
         ("recall", {"filler": "noise"}, "filler to be one of 'zero', 'random'"),
         ("recall", {"load": 16, "reach": 2}, "recall: expected an even length of at least 128"),
         ("parity", {"length": 0}, "expected length to be a whole number"),

@@ -17,9 +17,10 @@ from recollect.tasks.memory import NAMES
 from recollect.tasks.memory import data as tests
 from recollect.tasks.memory import task as memory
 from recollect.tasks.memory.settings import Config
-from recollect.train import run as runs
-from recollect.train.folder import RunError
-from recollect.train.recipe import read_recipe
+from recollect.training import evaluation
+from recollect.training import run as runs
+from recollect.training.folder import RunError
+from recollect.training.recipe import read_recipe
 from tasks.memory.cases import TASKS, configure, small
 
 
@@ -129,7 +130,7 @@ def test_flops_are_those_of_the_steps_that_are_asked(model):
 def test_the_figures_of_a_run_stand_beside_chance(kind, tmp_path):
     task, out = TASKS[kind], str(tmp_path / "run")
     trained = runs.train(task, configure(kind, steps=2), out)
-    found = runs.evaluate(out, split="valid")
+    found = evaluation.evaluate(out, split="valid")
     metric = tests.TESTS[kind].metric
     assert found["metric"]["value"] == trained[metric]
     assert found["metric"]["name"] == metric
@@ -140,7 +141,7 @@ def test_the_figures_of_a_run_stand_beside_chance(kind, tmp_path):
     line = task.headline(trained)
     assert f"{found['chance']:.2%}" in line
     assert all(f"{value:.5f}" in line for value in found["baselines"].values())
-    row = runs.result(out, split="test", device="cpu")
+    row = evaluation.result(out, split="test", device="cpu")
     assert row["metric"]["value"] != trained[metric] or metric == "error"
     assert row["state_bytes"] == 2 * 8 * 4
 
@@ -162,20 +163,20 @@ def test_learned_positions_reach_as_far_as_the_test_is_measured(tmp_path):
 def test_a_run_is_measured_with_other_dials(tmp_path):
     task, out = TASKS["copy"], str(tmp_path / "run")
     runs.train(task, configure("copy", steps=1), out)
-    found = runs.evaluate(out, split="valid", data=["distance=9", "load=2"])
+    found = evaluation.evaluate(out, split="valid", data=["distance=9", "load=2"])
     assert [point["distance"] for point in found["points"]] == [9]
     assert found["answers"] == 12 * 2
     with pytest.raises(SettingError, match="--data: expected a dial of copy .*did you mean 'distance'"):
-        runs.evaluate(out, split="valid", data=["distanse=9"])
+        evaluation.evaluate(out, split="valid", data=["distanse=9"])
     with pytest.raises(SettingError, match="--data: expected a dial of copy"):
-        runs.evaluate(out, split="valid", data=["book.txt"])
+        evaluation.evaluate(out, split="valid", data=["book.txt"])
 
 
 def test_other_dials_must_leave_the_words_as_they_are(tmp_path):
     task, out = TASKS["recall"], str(tmp_path / "run")
     runs.train(task, configure("recall", steps=1), out)
     with pytest.raises(ContractError, match="recall: expected a test with 20 inputs and 20 answers as the run has"):
-        runs.evaluate(out, split="valid", data=["vocab=30"])
+        evaluation.evaluate(out, split="valid", data=["vocab=30"])
 
 
 def test_flags_of_other_tasks_and_settings_that_the_test_decides_are_refused():
@@ -215,6 +216,9 @@ def test_a_strange_file_in_the_run_is_one_line(content, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+RECALL = ("transformer", "linear-transformer", "ttt-linear", "lstm", "rnn", "gru", "mlp", "tcn")
+
+
 def test_the_recipes_are_those_of_the_published_figures():
     folders = [Path(__file__).parents[3] / "recipes" / kind for kind in NAMES]
     recipes = [path for folder in folders for path in folder.glob("*.json")]
@@ -222,5 +226,5 @@ def test_the_recipes_are_those_of_the_published_figures():
     names = {f"{path.parent.name}/{path.stem}" for path in recipes}
     expected = {f"copy/1000-{model}" for model in ("tcn", "lstm", "gru", "rnn", "transformer")}
     expected |= {f"adding/600-{model}" for model in ("rnn", "lstm", "gru", "tcn")}
-    expected |= {f"recall/{model}" for model in ("transformer", "linear-transformer", "ttt-linear", "lstm", "rnn")}
+    expected |= {f"recall/{model}" for model in RECALL}
     assert names == expected

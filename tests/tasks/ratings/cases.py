@@ -1,7 +1,7 @@
 """Small sets and runs of ratings."""
 
 from recollect.tasks.ratings.task import RatingsTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 LINES = [f"{u}\t{i}\t{1 + (u * i) % 5}\t88125094{u}" for u in range(1, 13) for i in range(100, 110)]
 

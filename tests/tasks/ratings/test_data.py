@@ -134,3 +134,13 @@ def test_features_and_titles_come_from_files(tmp_path):
         sets.load(tmp_path / "u.data", features=tmp_path / "features")
     with pytest.raises(DataError, match="found 'truth', which only generated ratings have"):
         sets.load(tmp_path / "u.data", features="truth")
+
+
+@pytest.mark.parametrize("kind", ["users", "items"])
+def test_names_that_generated_ratings_do_not_have_are_refused(kind):
+    config = DataConfig(users=20, items=10, ratings=100)
+    made = sets.load((), generated=config).artifacts
+    other = replace(made, **{kind: ("nobody", *getattr(made, kind)[1:])})
+    for features in (None, "truth"):
+        with pytest.raises(DataError, match='found one with the (user|item) "nobody"'):
+            sets.load((), generated=config, artifacts=other, features=features)

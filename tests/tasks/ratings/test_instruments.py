@@ -10,8 +10,9 @@ from recollect.core.contract import ContractError
 from recollect.models.size import parameters
 from recollect.tasks.ratings.instruments import nearest_items, score_axes
 from recollect.tasks.ratings.task import RatingsTask
-from recollect.train import run as runs
-from recollect.train.folder import RunError
+from recollect.training import evaluation
+from recollect.training import run as runs
+from recollect.training.folder import RunError
 from tasks.ratings.cases import configure
 
 
@@ -32,7 +33,7 @@ def learned(tmp_path_factory):
 
 
 def measured(learned, name):
-    return runs.evaluate(str(learned / name), split="test")
+    return evaluation.evaluate(str(learned / name), split="test")
 
 
 def test_true_features_are_found_again_up_to_a_rotation(learned):

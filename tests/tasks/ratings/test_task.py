@@ -13,8 +13,9 @@ from recollect.tasks.ratings import task as ratings
 from recollect.tasks.ratings.rated import Artifacts, Part, Ratings
 from recollect.tasks.ratings.settings import DataConfig
 from recollect.tasks.ratings.task import RatingsTask
-from recollect.train import run as runs
-from recollect.train.folder import RunError, RunFolder
+from recollect.training import evaluation
+from recollect.training import run as runs
+from recollect.training.folder import RunError, RunFolder
 from tasks.ratings.cases import LINES, configure
 
 SMALL = {"users": 30, "items": 20, "ratings": 400, "rank": 2}
@@ -63,7 +64,7 @@ def test_nothing_is_said_of_features_that_anything_could_fit(tmp_path, users, it
 def test_a_run_folder_holds_all_that_is_needed(tmp_path):
     runs.train(RatingsTask, configure("features", features="truth", **SMALL), str(tmp_path / "run"))
     assert (tmp_path / "run" / "names.json").exists()
-    row = runs.result(str(tmp_path / "run"), split="test", device="cpu")
+    row = evaluation.result(str(tmp_path / "run"), split="test", device="cpu")
     assert (row["task"], row["metric"]["name"], row["state_bytes"]) == ("ratings", "rmse", 0)
     assert row["flops"] == 12 * 64 * 2 * 2 * 3, "of all steps: a pair costs twice its two features"
     columns, rows, below = RatingsTask.table(row)
@@ -80,7 +81,7 @@ def test_other_ratings_are_measured_whole_with_the_names_of_the_run(tmp_path):
     (tmp_path / "u.data").write_text("\n".join(LINES))
     runs.train(RatingsTask, configure(data=[str(tmp_path / "u.data")]), str(tmp_path / "run"))
     (tmp_path / "new").write_text("1\t100\t5\n99\t100\t3\n")
-    found = runs.evaluate(str(tmp_path / "run"), split="valid", data=[str(tmp_path / "new")])
+    found = evaluation.evaluate(str(tmp_path / "run"), split="valid", data=[str(tmp_path / "new")])
     assert found["ratings"] == 2
 
 

@@ -8,10 +8,11 @@ from recollect.tasks.series.scaler import Scaler
 from recollect.tasks.series.settings import Config
 from recollect.tasks.series.sources import open_table
 from recollect.tasks.series.task import SeriesTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 
 SMALL = {
     "steps": 8, "lookback": 12, "horizon": 4, "batch": 8, "width": 8, "warmup": 2, "save_every": 3, "eval_every": 4,
+    "valid_share": 0.2,
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from recollect.tasks.series.task import SeriesTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 from tasks.cases import hourly
 from tasks.series.cases import configure, write
 

@@ -12,17 +12,27 @@ from recollect.tasks.series import data
 from recollect.tasks.series.settings import Config, DataConfig
 from recollect.tasks.series.sources import noisy_sine
 from recollect.tasks.series.task import SeriesTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 from tasks.series.cases import configure, write
 
 
-def test_uneven_steps_are_noted_or_refused(tmp_path):
-    text = "time,x\n" + "".join(f"{t},{t}\n" for t in (1, 2, 3, 5, 6, 7, 8, 9, 10, 12))
+def test_rows_beside_the_grid_are_noted_or_refused(tmp_path):
+    text = "time,x\n" + "".join(f"{t},{t}\n" for t in (1, 2, 3, 4.5, 5, 6, 7.2, 8, 9))
     path = write(tmp_path, text)
     found = data.load(path)
-    assert any("2 steps of another length than 1, the first before row 5" in note for note in found.notes)
-    assert found.times.after(2) == ["13", "14"]
-    with pytest.raises(DataError, match="expected even time steps, found 2 steps"):
+    assert len(found.values) == 9
+    assert any("2 rows beside the grid of 1, the first row 5; put them on one with --every" in n for n in found.notes)
+    assert found.times.after(2) == ["10", "11"]
+    with pytest.raises(DataError, match="expected even time steps, found 2 rows beside the grid"):
+        data.load(path, even=True)
+
+
+def test_missing_rows_are_noted_or_refused(tmp_path):
+    path = write(tmp_path, "time,x\n" + "".join(f"{t},{t}\n" for t in (1, 2, 3, 5, 6, 7, 8, 9, 10, 12)))
+    found = data.load(path)
+    assert found.values[:, 0].tolist() == list(range(1, 13))
+    assert any("2 of 12 rows are missing on the grid of 1, the first at 4: put in" in note for note in found.notes)
+    with pytest.raises(DataError, match="expected even time steps, found that 2 of 12 rows are missing"):
         data.load(path, even=True)
 
 

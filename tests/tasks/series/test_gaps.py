@@ -6,8 +6,9 @@ import pytest
 
 from recollect.data.files import DataError
 from recollect.report.series import plot
-from recollect.tasks.series.gaps import bridged, close_gaps, trim
-from recollect.tasks.series.table import read_table
+from recollect.tasks.series.tables.gaps import bridged, close_gaps, trim
+from recollect.tasks.series.tables.layout import Layout
+from recollect.tasks.series.tables.table import read_table
 from recollect.tasks.series.use import history
 from tasks.series.cases import write
 
@@ -26,11 +27,12 @@ def test_missing_values_at_the_ends_are_left_out_with_a_note(tmp_path):
 def test_gaps_inside_are_closed_by_lines_or_held_and_counted(tmp_path):
     path = write(tmp_path, "a,b\n0,1\n,2\n,\n6,8\n")
     table, _ = trim(read_table(path))
-    values, notes = close_gaps(table, "linear")
+    values, _, notes = close_gaps(table, "linear")
     assert values.tolist() == [[0, 1], [2, 2], [4, 5], [6, 8]]
     assert "3 of 8 values are missing" in notes[0]
-    held, _ = close_gaps(table, "mask")
+    held, counts, _ = close_gaps(table, "mask")
     assert held.tolist() == [[0, 1], [0, 2], [0, 2], [6, 8]]
+    assert counts.tolist() == [[True, True], [False, True], [False, False], [True, True]]
     with pytest.raises(DataError, match="row 3, column 'a': expected a number, found a missing one"):
         close_gaps(table, "refuse")
 
@@ -44,7 +46,7 @@ def test_columns_that_are_empty_or_never_meet_are_refused(tmp_path):
 
 def test_gaps_are_drawn_from_what_was_measured_before_to_what_was_after_and_apart(tmp_path):
     text = "t,x\n" + "".join(f"{t},{'' if t in (2, 3, 6, 9) else t}\n" for t in range(10))
-    table = read_table(write(tmp_path, text), time="t")
+    table = read_table(write(tmp_path, text), Layout(time="t"))
     filled = [(str(t), "x", t + 0.5, t - 1.0, t + 2.0, "interpolated") for t in (2, 3, 6, 9)]
     rows = list(bridged(table, filled))
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "4", "5", "6", "7", "7", "8", "9"]

@@ -11,7 +11,7 @@ from recollect.core import laws
 from recollect.core.contract import ContractError
 from recollect.models.body import KINDS
 from recollect.tasks.series import model as forecaster
-from recollect.tasks.series.window_scale import window_scale
+from recollect.tasks.series.window_scale import running_max, window_scale
 
 
 def build(model="gru", **settings):
@@ -178,7 +178,7 @@ def test_a_solved_autoregression_is_that_of_numpys_least_squares(ahead):
     series = np.cumsum(noise, axis=0) * 0.1 + noise
     x, y = windows(series, 4, 1 if ahead == "recursive" else 3)
     found = build("ar", series=1, lookback=4, horizon=y.shape[1], ahead=ahead, normalise="none")
-    found.solve([(x[:100], y[:100]), (x[100:], y[100:])])
+    found.solve([forecaster.Window(x[:100], y[:100]), forecaster.Window(x[100:], y[100:])])
     design = np.concatenate([x[..., 0].numpy(), np.ones((len(x), 1))], axis=1)
     expected, *_ = np.linalg.lstsq(design, y[..., 0].numpy(), rcond=None)
     layer = found.memory.body.layers[0].map
@@ -193,7 +193,7 @@ def test_an_autoregression_that_made_the_series_is_found_again():
         series.append(1.6 * series[-1] - 0.9 * series[-2])
     x, y = windows(np.array(series)[:, None], 2, 1)
     found = build("ar", series=1, lookback=2, horizon=1, ahead="recursive", normalise="none")
-    found.solve([(x, y)])
+    found.solve([forecaster.Window(x, y)])
     assert np.allclose(found.memory.body.layers[0].map.weight.detach().numpy(), [[-0.9, 1.6]], atol=1e-6)
     beyond = found.forecast(x[:1], 40).mean[0, :, 0]
     assert np.allclose(beyond.numpy(), series[2:42], atol=1e-6)
@@ -204,7 +204,7 @@ def test_joint_autoregressions_solve_for_all_series_at_once():
     series = draw.normal(size=(150, 2))
     x, y = windows(series, 3, 2)
     found = build("ar", lookback=3, horizon=2, channels="joint", normalise="none")
-    found.solve([(x, y)])
+    found.solve([forecaster.Window(x, y)])
     design = np.concatenate([x.flatten(1).numpy(), np.ones((len(x), 1))], axis=1)
     expected = design @ np.linalg.lstsq(design, y.flatten(1).numpy(), rcond=None)[0]
     assert np.allclose(found(x)[..., 0].flatten(1).detach().numpy(), expected, atol=1e-9)
@@ -214,7 +214,7 @@ def test_ridge_pulls_the_weights_towards_nothing_but_not_the_constant():
     series = np.random.default_rng(0).normal(size=(100, 1)) + 7
     x, y = windows(series, 3, 1)
     found = build("ar", series=1, lookback=3, horizon=1, normalise="none")
-    found.solve([(x, y)], ridge=1e9)
+    found.solve([forecaster.Window(x, y)], ridge=1e9)
     assert float(found.memory.body.layers[0].map.weight.detach().abs().max()) < 1e-6
     assert float(found.memory.body.layers[0].map.bias.detach()) == pytest.approx(float(y.mean()), abs=1e-3)
 
@@ -222,7 +222,7 @@ def test_ridge_pulls_the_weights_towards_nothing_but_not_the_constant():
 def test_a_constant_series_is_solved_although_its_matrix_is_singular():
     x, y = windows(np.full((30, 1), 5.0), 3, 2)
     found = build("ar", series=1, lookback=3, horizon=2, normalise="none")
-    found.solve([(x, y)])
+    found.solve([forecaster.Window(x, y)])
     assert torch.allclose(found(x)[..., 0], y, atol=1e-6)
 
 
@@ -237,7 +237,7 @@ def test_gaussian_intervals_hold_their_share_of_gaussian_noise():
     series = draw.normal(3, 0.5, size=(4000, 1))
     x, y = windows(series, 2, 2)
     found = build("ar", series=1, lookback=2, horizon=2, intervals="gaussian", level=0.9, normalise="none")
-    found.solve([(x, y)])
+    found.solve([forecaster.Window(x, y)])
     mean, lower, upper = found.forecast(x)
     inside = ((lower <= y) & (y <= upper)).double().mean()
     assert float(inside) == pytest.approx(0.9, abs=0.01)
@@ -259,6 +259,29 @@ def test_drawn_paths_widen_as_a_random_walks_do():
     assert np.allclose(deviation.numpy(), 0.5 * np.sqrt(np.arange(1, 17)), rtol=0.05)
     again = found.forecast(x, 16)
     assert torch.equal(again.lower, lower)
+
+
+def test_an_interval_never_narrows_with_the_horizon():
+    for settings in (
+        {"intervals": "gaussian"},
+        {"intervals": "quantile"},
+        {"ahead": "recursive", "intervals": "gaussian"},
+    ):
+        found = build(horizon=9, **settings)
+        mean, lower, upper = found.forecast(past())
+        assert ((mean - lower).diff(dim=1) >= -1e-12).all()
+        assert ((upper - mean).diff(dim=1) >= -1e-12).all()
+    x = torch.randn(2, 13, 3)
+    assert torch.equal(running_max(x), x.cummax(dim=1).values)
+
+
+def test_an_interval_in_the_scale_of_its_window_grows_with_it():
+    found = build(interval_scale="window", normalise="none")
+    found.spread.fill_(1.5)
+    for size in (1.0, 7.0):
+        x = past() * size
+        mean, _, upper = found.forecast(x)
+        assert torch.allclose(upper - mean, 1.5 * x.std(dim=1, keepdim=True, correction=0).expand_as(mean), rtol=1e-3)
 
 
 def test_quantiles_never_cross():

@@ -7,7 +7,7 @@ import torch
 from recollect.data.files import DataError
 from recollect.tasks.series.multi_step import free_run, k_step, measure_ahead
 from recollect.tasks.series.task import SeriesTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 from tasks.series.cases import of
 
 

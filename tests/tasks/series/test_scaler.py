@@ -34,13 +34,13 @@ def test_a_scaler_is_kept_and_read_strictly(tmp_path):
     good = json.loads(path.read_text())
     for change, message in [
         ({"mean": [1.0, 2.0]}, "one entry for each column"),
-        ({"mean": [float("nan")]}, "finite numbers"),
-        ({"mean": ["1"]}, "finite numbers"),
+        ({"mean": [float("nan")]}, "expected a number, found NaN"),
+        ({"mean": ["1"]}, 'expected a number, found "1"'),
         ({"deviation": [0.0]}, "deviations above 0"),
-        ({"columns": [3]}, "names of columns"),
-        ({"period": 0}, "a period of at least 1"),
-        ({"period": True}, "a period of at least 1"),
-        ({"more": 1}, "found other keys"),
+        ({"columns": [3]}, "expected a string, found 3"),
+        ({"period": 0}, "period: expected a whole number of at least 1"),
+        ({"period": True}, "period: expected"),
+        ({"more": 1}, "more"),
         ({"columns": [], "mean": [], "deviation": [], "naive": []}, "one entry for each column"),
     ]:
         path.write_text(json.dumps(good | change))

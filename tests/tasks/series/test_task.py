@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import recollect
 from recollect.core.contract import ContractError
 from recollect.data.files import DataError
 from recollect.tasks.series import data
@@ -14,7 +15,8 @@ from recollect.tasks.series.baselines import BASELINES, repeat_season
 from recollect.tasks.series.errors import Errors, summarize
 from recollect.tasks.series.settings import Config
 from recollect.tasks.series.task import SeriesTask
-from recollect.train import run as runs
+from recollect.training import evaluation
+from recollect.training import run as runs
 from tasks.cases import hourly
 from tasks.series.cases import configure, of, write
 
@@ -28,7 +30,7 @@ class Says:
     def __init__(self, plus=0.0, half=1.0):
         self.plus, self.half = plus, half
 
-    def forecast(self, past, horizon=None):
+    def forecast(self, past, horizon=None, beside=None):
         mean = past[:, -1:].expand(-1, horizon or 2, -1) + self.plus
         return mean, mean - self.half, mean + self.half
 
@@ -192,9 +194,9 @@ def test_a_run_folder_and_its_row_say_everything(table, tmp_path):
     runs.train(SeriesTask, configure(table), out)
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
-        "config.json", "model.safetensors", "scaler.json", "metrics.jsonl", "checkpoints", "manifest.json",
+        "config.json", "data.json", "model.safetensors", "scaler.json", "metrics.jsonl", "checkpoints", "manifest.json",
     }  # fmt: skip
-    row = runs.result(out, split="test", device="cpu")
+    row = evaluation.result(out, split="test", device="cpu")
     assert row["task"] == "series"
     assert row["metric"]["name"] == "mse"
     assert row["metric"]["value"] == row["figures"]["mse"]
@@ -212,7 +214,7 @@ def test_a_run_folder_and_its_row_say_everything(table, tmp_path):
 def test_a_better_baseline_is_named(table, tmp_path):
     out = str(tmp_path / "run")
     runs.train(SeriesTask, configure(table, steps=1, lr="1e-9"), out)
-    found = runs.evaluate(out, split="test")
+    found = evaluation.evaluate(out, split="test")
     assert "seasonal naive" in found["better"]
     assert any(line.startswith("better than this model: ") for line in SeriesTask.table(found)[2])
 
@@ -221,11 +223,11 @@ def test_all_of_another_file_is_measured_on_the_scale_of_the_run(table, tmp_path
     out = str(tmp_path / "run")
     runs.train(SeriesTask, configure(table, "ar"), out)
     other = write(tmp_path, hourly(rows=50), "other.csv")
-    found = runs.evaluate(out, split="test", data=[other])
+    found = evaluation.evaluate(out, split="test", data=[other])
     assert found["figures"]["windows"] == 50 - 12 - 4 + 1
     swapped = write(tmp_path, hourly(rows=50, columns=("b", "c")), "swapped.csv")
     with pytest.raises(DataError, match="expected a column 'a', found date, b, c"):
-        runs.evaluate(out, split="test", data=[swapped])
+        evaluation.evaluate(out, split="test", data=[swapped])
 
 
 def test_a_run_whose_scaler_fits_another_model_is_refused(table, tmp_path):
@@ -234,6 +236,22 @@ def test_a_run_whose_scaler_fits_another_model_is_refused(table, tmp_path):
     data.load("sine").scaler.save(out / "scaler.json")
     with pytest.raises(ContractError, match="expected 1 series as the scaler has, found 2"):
         runs.load(out)
+
+
+def test_a_run_from_before_there_were_covariates_and_grids_is_read_as_it_was(table, tmp_path):
+    out = tmp_path / "run"
+    runs.train(SeriesTask, configure(table, "ar"), str(out))
+    wanted = recollect.load(out).forecast(table)
+    config, scaler = json.loads((out / "config.json").read_text()), json.loads((out / "scaler.json").read_text())
+    new = {"id", "known", "past", "every", "aggregate", "zone", "time_format", "decimal", "encoding", "calendar"}
+    config["data"] = {name: value for name, value in config["data"].items() if name not in new}
+    new = {"interval_scale", "known_inputs", "past_inputs", "own_covariates", "effect"}
+    config["model"] = {name: value for name, value in config["model"].items() if name not in new}
+    (out / "config.json").write_text(json.dumps(config))
+    (out / "scaler.json").write_text(json.dumps({k: scaler[k] for k in scaler if k not in ("step", "covariates")}))
+    found = recollect.load(out).forecast(table)
+    assert np.array_equal(found.mean, wanted.mean)
+    assert np.array_equal(found.lower, wanted.lower)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +275,7 @@ def test_errors_of_any_size_can_be_told_apart_in_the_table(tmp_path):
     for size, name in ((1e-9, "tiny"), (1e9, "huge")):
         rows = "".join(f"{size * (math.sin(t) + t % 3)!r}\n" for t in range(200))
         runs.train(SeriesTask, configure(write(tmp_path, "a\n" + rows, f"{name}.csv"), "ar"), str(tmp_path / name))
-        found = runs.evaluate(str(tmp_path / name), split="test")
+        found = evaluation.evaluate(str(tmp_path / name), split="test")
         columns, table, _ = SeriesTask.table(found)
         for column in ("mse_raw", "mae_raw"):
             cell = table[-1][columns.index(column)]

@@ -6,7 +6,7 @@ import pytest
 
 from recollect.data.files import DataError
 from recollect.tasks.series import data
-from recollect.tasks.series.table import read_table
+from recollect.tasks.series.tables.table import read_table
 from tasks.series.cases import write
 
 
@@ -57,13 +57,13 @@ def test_weekends_are_no_gaps_in_a_table_of_weekdays_and_holidays_are(tmp_path):
     rows = [f"{day},{n % 5}\n" for n, day in enumerate(weekdays)]
     assert data.load(write(tmp_path, "date,x\n" + "".join(rows)), even=True).notes == []
     del rows[10]
-    (note,) = data.load(write(tmp_path, "date,x\n" + "".join(rows))).notes
-    assert "1 steps of another length than 1 weekday, the first before row 12" in note
+    note, _ = data.load(write(tmp_path, "date,x\n" + "".join(rows))).notes
+    assert "1 of 30 rows are missing on the grid of 1 weekday, the first at 2024-03-18" in note
 
 
 def test_times_that_may_have_the_day_or_the_month_first_are_refused(tmp_path):
     rows = "".join(f"{first:02}/01/2024,{first}\n" for first in range(1, 13))
-    with pytest.raises(DataError, match="column 'date': .* the day or the month first; write the year first"):
+    with pytest.raises(DataError, match="column 'date': .* the day or the month first; say which with --time-format"):
         read_table(write(tmp_path, "date,x\n" + rows))
 
 
@@ -76,3 +76,23 @@ def test_the_end_of_the_calendar_is_a_line(tmp_path):
     found = read_table(write(tmp_path, "date,x\n9998-12-31,1\n9999-12-31,2\n"))
     with pytest.raises(DataError, match="up to the year 9999"):
         found.times.after(3)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["1e999999", "2e999999", "3e999999"],
+        ["9e999999", "10e999999"],
+        ["1e-999999", "2e-999999"],
+        ["0e999999", "1"],
+        ["1e99999999999999999999", "2e99999999999999999999"],
+        ["1" * 100_000, "2" * 100_000],
+        ["1", "2", "3", "1e999999"],
+    ],
+    ids=["exponent", "overflow", "small", "zero", "no exponent", "digits", "one"],
+)
+def test_a_time_with_which_nobody_can_count_is_refused(tmp_path, times):
+    text = "year,x\n" + "".join(f"{time},{i}\n" for i, time in enumerate(times))
+    with pytest.raises(DataError, match=r"row \d, column 'year': expected a time") as caught:
+        read_table(write(tmp_path, text))
+    assert len(str(caught.value)) <= 1_000

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recollect.data import tokenizers
+from recollect.data.cache import hash_json
 from recollect.data.files import DataError, Text, chunks, files, only_letters, rechunk
 from recollect.data.tokenizers.base import smallest
 from recollect.tasks.text import data as corpus
@@ -327,3 +330,105 @@ def test_a_corpus_of_letters_has_27_symbols(tmp_path):
     assert set(found.tokenizer.decode(found.train)) == set(" abcdefghijklmnopqrstuvwxyz")
     plain = corpus.load(book, cache=tmp_path / "cache")
     assert plain.fingerprint != found.fingerprint
+
+
+# ------------------------------------------------------------------------------------------------ any bytes
+
+
+ANY = [
+    bytes(range(256)) * 3,
+    b"\xff\xfe\0\0" * 99,
+    b"\xef\xbb\xbfa\r\nb\rc\n" * 50,
+    b"\0" * 500,
+    "床é".encode()[:-1] * 99,
+]
+
+
+@pytest.mark.parametrize("content", ANY, ids=["all", "marks", "line ends", "zeros", "cut characters"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_bytes_of_any_file_are_read_as_they_are(write, content, packed):
+    path = write("any.bin", gzip.compress(content) if packed else content)
+    found = load(path, tokenizer="bytes")
+    assert np.concatenate([found.train, found.valid]).tobytes() == content
+    assert sum(found.text_bytes.values()) == len(content)
+    again = load(path, tokenizer="bytes", existing=found.tokenizer)  # as a run reads it
+    assert again.fingerprint == found.fingerprint
+
+
+@settings(max_examples=60)
+@given(st.binary(min_size=1, max_size=60), st.integers(1, 9))
+def test_bytes_are_the_same_whatever_the_chunks(tmp_path_factory, content, size):
+    path = tmp_path_factory.mktemp("bytes") / "any.bin"
+    path.write_bytes(content if content[:2] != b"\x1f\x8b" else b"x" + content)
+    tokenizer = tokenizers.Bytes()
+    found = list(tokenizer.encode_stream(chunks(path, size, exact=True)))
+    assert np.concatenate(found).tobytes() == path.read_bytes()
+
+
+def test_other_tokenizers_and_prompts_of_theirs_stay_with_text(write):
+    path = write("any.bin", ANY[0])
+    for kind in ("chars", "words", "bpe", "chars+bytes"):
+        with pytest.raises(DataError, match="expected UTF-8 text, found"):
+            load(path, tokenizer=kind)
+    prompt = b"a\xffb".decode("utf-8", "surrogateescape")  # as a shell hands it on
+    assert tokenizers.Bytes().encode(prompt).tobytes() == b"a\xffb"
+    with pytest.raises(DataError, match="half a surrogate pair"):
+        tokenizers.Chars("ab").encode(prompt)
+    with pytest.raises(DataError, match="half a surrogate pair"):
+        tokenizers.Bytes().encode("a\ud800b")
+
+
+def test_bytes_decode_to_what_a_terminal_can_show():
+    assert tokenizers.Bytes().decode([97, 0xFF, 98]) == "a\ufffdb"
+
+
+# ------------------------------------------------------------------------------------------- altered caches
+
+
+def alter(folder, name, change):
+    """Change the record of an entry as a program would that knows its hashes."""
+    path = folder / f"{name}.json"
+    record = json.loads(path.read_text())
+    change(record)
+    record["sha256"] = hash_json([record["arrays"], record["content"]])
+    path.write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize("value", [None, [], {}, "x", 1e999, [[["x"]]]])
+@pytest.mark.parametrize(
+    ("name", "key"), [("corpus", "tokenizer"), ("corpus", "notes"), ("train", "text_bytes"), ("valid", "unknown")]
+)
+def test_a_cache_that_holds_something_else_is_made_again(write, tmp_path, name, key, value):
+    path = write("book.txt", ENGLISH)
+    before = load(path)
+    (folder,) = (tmp_path / "cache" / "text").iterdir()
+    alter(folder, name, lambda record: record["content"].update({key: value}))
+    assert load(path).fingerprint == before.fingerprint
+
+
+def test_a_token_that_the_vocabulary_lacks_is_noticed_wherever_it_stands(write, tmp_path, monkeypatch):
+    monkeypatch.setattr("recollect.data.cache.EDGE", 8)
+    path = write("book.txt", ENGLISH)
+    before = np.array(load(path).train)
+    (folder,) = (tmp_path / "cache" / "text").iterdir()
+    (tokens,) = folder.glob("train-tokens-*.bin")
+    spoilt = bytearray(tokens.read_bytes())
+    spoilt[100] = 255
+    tokens.write_bytes(spoilt)
+    assert np.array_equal(load(path).train, before)
+
+
+def test_of_two_that_read_the_same_text_one_encodes_it(write, monkeypatch):
+    calls, plan = [], corpus._plan
+
+    def slow(*args):
+        calls.append(args)
+        time.sleep(0.2)
+        return plan(*args)
+
+    monkeypatch.setattr(corpus, "_plan", slow)
+    path = write("book.txt", ENGLISH)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: load(path), range(2))
+    assert first.fingerprint == second.fingerprint
+    assert len(calls) == 1

@@ -11,7 +11,8 @@ from recollect.core import laws
 from recollect.core.contract import ContractError
 from recollect.tasks.text.mixture import Mixture, best_share, mix
 from recollect.tasks.text.task import TextTask
-from recollect.train import run as runs
+from recollect.training import evaluation
+from recollect.training import run as runs
 
 
 @pytest.mark.parametrize("other", ["lstm", "transformer", "ttt-linear"])
@@ -81,15 +82,15 @@ def mix_runs(folder, *names):
 
 def test_a_mixture_of_two_runs_is_no_worse_than_the_better_one_and_loads_again(folder):
     alone = [
-        runs.evaluate(str(folder / name), split="valid", rules=["stateful"])["rules"]["stateful"]["nats_per_token"]
+        evaluation.evaluate(str(folder / name), split="valid", rules=["stateful"])["metric"]["value"]
         for name in ("ngram", "gru")
     ]
     found = mix_runs(folder, "ngram", "gru")
     assert found["nats_per_token"] <= min(alone) + 1e-5
     assert 0 < found["share"] < 1
-    again = runs.evaluate(str(folder / "mixture"), split="valid", rules=["stateful"])["rules"]["stateful"]
+    again = evaluation.evaluate(str(folder / "mixture"), split="valid", rules=["stateful"])["rules"]["stateful"]
     assert again["nats_per_token"] == pytest.approx(found["nats_per_token"], rel=1e-6)
-    assert runs.verify(str(folder / "mixture"))
+    assert all(isinstance(error, float) for error in evaluation.verify(str(folder / "mixture")).values())
 
 
 def test_runs_with_different_tokenizers_do_not_mix(folder):
@@ -101,7 +102,7 @@ def test_runs_with_different_tokenizers_do_not_mix(folder):
 
 
 def test_the_laws_hold_on_a_trained_run(folder):
-    found = runs.verify(str(folder / "gru"))
+    found = evaluation.verify(str(folder / "gru"))
     steps = {law: error for law, error in found.items() if law.startswith("step")}
     assert max(error for law, error in found.items() if law not in steps) < 1e-10
     assert 0 < steps["step"] <= laws.STEP_TOLERANCE["float32"]

@@ -6,7 +6,7 @@ from recollect.models import seq2seq
 from recollect.tasks.translation import data as parallel
 from recollect.tasks.translation.settings import Config
 from recollect.tasks.translation.task import TranslationTask
-from recollect.train import run as runs
+from recollect.training import run as runs
 from tasks.cases import TRAIN, VALID, table
 
 

@@ -61,3 +61,21 @@ def test_what_is_joined_needs_parts_of_its_own(tmp_path):
     table.write_text("".join(f"a {i}\tb {i}\n" for i in range(90)), encoding="utf-8")
     with pytest.raises(DataError, match="expected parts of their own"):
         parallel.load(table, chain=12, cache=tmp_path / "cache")
+
+
+def test_joining_takes_as_long_as_reading():
+    """Each sentence is counted once, however long the texts may become."""
+
+    class Counted(str):
+        splits = 0
+
+        def split(self, *args):
+            Counted.splits += 1
+            return super().split(*args)
+
+    class Source:
+        def __iter__(self):
+            return iter([(Counted("one two"), "eins zwei")] * 500)
+
+    assert sum(len(pair[0].split()) for pair in Chained(Source(), 1_000_000)) == 1_000
+    assert Counted.splits == 500

@@ -20,7 +20,6 @@ from recollect.data.moses import Preparation
 from recollect.data.tokenizers import Chars
 from recollect.data.tokenizers.sentences import SentenceTokenizer, load_pair, pair_to_json, save_pair
 from recollect.tasks.text import data as corpus
-from recollect.tasks.translation import data as parallel
 from recollect.tasks.translation import tokens as pair_tokens
 from recollect.tasks.translation.data import load
 from recollect.tasks.translation.pairs import Pairs, batches_by_tokens, batches_from
@@ -174,7 +173,7 @@ def test_the_last_line_needs_no_newline(write, last):
         (b"no tab here\nnor here\n", r"columns 1 and 2 of .*a\.tsv, parted by tabs, found none in 2 lines"),
         (b"\n\n", "found none in 2 lines"),
         (b"\x1f\x8bdamaged", "gzip"),
-        (b"x" * ((1 << 20) + 5) + b"\ty\n", r"more than 1,048,576 characters, line 1 of .*a\.tsv"),
+        (b"x" * ((1 << 20) + 5) + b"\ty\n", r"at most 1,048,576 characters, found a longer one, line 1 of .*a\.tsv"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused_in_one_line(write, data, message):
@@ -529,8 +528,8 @@ def entry():
 def made(monkeypatch):
     """How often pairs were made anew."""
     calls = []
-    make = parallel.make
-    monkeypatch.setattr(parallel, "make", lambda *a: calls.append(a[0]) or make(*a))
+    make = pair_tokens._make
+    monkeypatch.setattr(pair_tokens, "_make", lambda *a: calls.append(a[0]) or make(*a))
     return calls
 
 

@@ -1,21 +1,22 @@
 """Runs of translation: settings, the choice of a checkpoint, measurements."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
-from recollect import tasks
+from recollect import layers, tasks
 from recollect.core.settings import SettingError
 from recollect.decode import beam, translate
-from recollect.race.terms import accepted
+from recollect.layers import rnn
+from recollect.racing.terms import accepted
 from recollect.tasks.decoding import greedy_settings, search_settings
 from recollect.tasks.translation.heat import TRANSLATION
 from recollect.tasks.translation.settings import Config
 from recollect.tasks.translation.task import TranslationTask
-from recollect.train import checkpoint
-from recollect.train import run as runs
-from recollect.train.folder import RunFolder
+from recollect.training import checkpoint, evaluation
+from recollect.training import run as runs
+from recollect.training.folder import RunFolder
 from tasks.cases import TRAIN, VALID, table
 from tasks.translation.cases import configure
 
@@ -25,6 +26,25 @@ def test_the_search_is_what_the_settings_say():
     assert search_settings(config) == beam.Config(beam=3, length_penalty=0.2, coverage=0.1, ratio=1.5, extra=4)
     assert search_settings(config, nbest=2, beam=7) == replace(search_settings(config), nbest=2, beam=7)
     assert greedy_settings(config) == beam.Config(beam=1, length_penalty=0.0, coverage=0.0, ratio=1.5, extra=4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(rnn.Config):
+    """A layer from outside."""
+
+    gain: float = 1.0
+
+
+@pytest.mark.parametrize(("model", "settings"), [("own", {"gain": 2.0}), ("fixed", {"encoder": "own"})])
+def test_a_layer_from_outside_is_trained_and_used(tmp_path, monkeypatch, model, settings):
+    monkeypatch.setitem(layers.LAYERS, "own", Own)
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+    files = [table(tmp_path / f"{name}.tsv", rows) for name, rows in (("train", TRAIN * 2), ("valid", VALID))]
+    runs.train(TranslationTask, configure(files, model, steps=2, **settings), str(tmp_path / "run"))
+    run = runs.load(tmp_path / "run")
+    assert run.config.model["layer"] == ({"gain": 2.0} if model == "own" else {})
+    ((_, _, best),) = translate.lines(run.model, *run.artifacts, ["the cat"], search_settings(run.config.task))
+    assert best
 
 
 HOSTILE = {
@@ -110,8 +130,8 @@ def test_kept_weights_are_averaged_and_taken_where_that_is_best(files, tmp_path,
 
 def test_the_settings_of_a_measurement_reach_the_search(files, tmp_path):
     runs.train(TranslationTask, configure(files, steps=2, beam=3), str(tmp_path / "run"))
-    plain = runs.evaluate(str(tmp_path / "run"), split="valid")
-    other = runs.evaluate(str(tmp_path / "run"), split="valid", search={"beam": 1, "length_penalty": 0.0})
+    plain = evaluation.evaluate(str(tmp_path / "run"), split="valid")
+    other = evaluation.evaluate(str(tmp_path / "run"), split="valid", search={"beam": 1, "length_penalty": 0.0})
     assert plain["translated"]["search"] == "beam 3, length penalty 0.6, coverage 0.0"
     assert other["translated"]["search"] == "beam 1, length penalty 0.0, coverage 0.0"
     assert plain["metric"]["rule"].startswith("lowercased, beam 3")
@@ -123,7 +143,7 @@ def test_the_settings_of_a_measurement_reach_the_search(files, tmp_path):
 def test_a_run_is_measured_on_other_pairs_with_its_own_vocabulary(files, tmp_path):
     runs.train(TranslationTask, configure(files, steps=2), str(tmp_path / "run"))
     other = table(tmp_path / "other.tsv", [*VALID[:2], ("the elephant", "l'éléphant")])
-    found = runs.evaluate(str(tmp_path / "run"), split="test", data=[other])
+    found = evaluation.evaluate(str(tmp_path / "run"), split="test", data=[other])
     assert found["translated"]["sentences"] == 3
     assert found["forced"]["tokens"] == 6 + 3 + 2
 

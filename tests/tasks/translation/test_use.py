@@ -15,9 +15,9 @@ from recollect.decode import translate
 from recollect.tasks.decoding import search_settings
 from recollect.tasks.translation.instruments import align
 from recollect.tasks.translation.task import TranslationTask
-from recollect.train import checkpoint
-from recollect.train import run as runs
-from recollect.train.folder import RunFolder
+from recollect.training import checkpoint, evaluation
+from recollect.training import run as runs
+from recollect.training.folder import RunFolder
 from tasks.cases import TRAIN, VALID, table
 from tasks.translation.cases import configure
 
@@ -92,6 +92,17 @@ def test_lines_from_stdin_are_translated_to_as_many_on_stdout(command, run):
     assert any(expected)
 
 
+def test_a_line_of_nothing_but_unknown_words_is_warned_of_and_stays_empty(command, tmp_path):
+    files = [table(tmp_path / f"{name}.tsv", rows) for name, rows in (("train", TRAIN * 2), ("valid", VALID))]
+    config = configure(files, "fixed", steps=1)
+    runs.train(TranslationTask, config, str(tmp_path / "run"))
+    done = command("translate", tmp_path / "run", "--json", stdin=b"the cat\nxyzzy plugh\n\nthe xyzzy\n")
+    assert done.code == 0
+    assert done.err == "warning: line 2: nothing but unknown tokens, so no translation\n"
+    best = [json.loads(line)["best"] for line in done.out.splitlines()]
+    assert [bool(each) for each in best] == [True, False, False, True]
+
+
 @pytest.mark.parametrize(
     ("given", "lines"),
     [
@@ -158,10 +169,10 @@ def test_a_longer_n_best_list_widens_the_beam(command, run):
 
 
 def test_json_is_one_object_a_line(command, run):
-    done = command("translate", run, "--json", "--nbest", 2, stdin="the cat\n\né\n".encode())
+    done = command("translate", run, "--json", "--nbest", 2, stdin="the cat\n\né cat\n".encode())
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [row["line"] for row in rows] == [1, 2, 3]
-    assert [row["source"] for row in rows] == ["the cat", "", "é"]
+    assert [row["source"] for row in rows] == ["the cat", "", "é cat"]
     assert [len(row["best"]) for row in rows] == [2, 0, 2]
     assert set(rows[0]["best"][0]) == {"text", "score", "finished"}
     assert "é" in done.out, "letters are not escaped"
@@ -176,7 +187,7 @@ def test_maps_and_pairs_are_written_for_every_line_that_has_words(command, run, 
     words = [re.findall(">([^<>]+)</text>", path.read_text("utf-8")) for path in (place, tmp_path / "map-3.svg")]
     assert [word for word in ("the", "cat", "sees", "eats") if word in words[0]] == ["the", "cat", "sees"]
     assert "eats" in words[1]
-    assert all("attention, layer 2 head 1" in found for found in words)
+    assert all("Attention, layer 2 head 1" in found for found in words)
     assert done.out == command("translate", run, stdin=b"the cat sees\n\neats\n").out, "looking changes nothing"
     used, found = runs.load(run), pairs.read_text("utf-8").split("\n")
     assert len(found) == 4
@@ -194,7 +205,7 @@ def test_a_model_without_attention_shows_influence_in_the_same_picture(command, 
     place = tmp_path / "map.svg"
     done = command("translate", tmp_path / "run", "--alignment", place, stdin=b"the cat sees\n")
     assert done.code == 0
-    assert ">influence of each source token, by gradient<" in place.read_text("utf-8")
+    assert ">Influence of each source token, by gradient<" in place.read_text("utf-8")
     refused(
         command("translate", tmp_path / "run", "--alignment", place, "--head", 1, stdin=b"the cat\n"),
         "expected a model with attention for a layer or a head, found one without",
@@ -241,7 +252,7 @@ def test_a_folder_that_is_no_translation_run_is_refused(command, tmp_path):
     refused(command("translate", tmp_path / "nothing"), "expected a run folder, found nothing")
     refused(command("translate", tmp_path), "expected a run folder with a config.json")
     RunFolder.create(tmp_path / "text", {"task": "text"})
-    refused(command("translate", tmp_path / "text"), "expected the run of a translation task, found one of 'text'")
+    refused(command("translate", tmp_path / "text"), 'expected the run of a translation task, found one of "text"')
 
 
 def test_flags_of_another_task_are_refused_on_the_command_line(command, tmp_path):
@@ -289,7 +300,7 @@ def test_the_columns_of_a_table_are_a_setting(command, files, tmp_path):
     assert TranslationTask.load_data(used.config.data, None, used.artifacts).valid.target_of(0).tolist() == (
         used.artifacts[1].encode(VALID[0][1]).tolist()
     )
-    assert runs.evaluate(str(tmp_path / "run"), split="valid", data=[str(files[0])])["forced"]
+    assert evaluation.evaluate(str(tmp_path / "run"), split="valid", data=[str(files[0])])["forced"]
     for text, message in (
         ("1", "expected two columns counted from 1, such as 1,3, found (1,)"),
         ("0,1", "expected two columns counted from 1, such as 1,3, found (0, 1)"),

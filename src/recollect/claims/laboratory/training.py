@@ -15,12 +15,13 @@ from ...models.size import parameters
 from ...tasks.text import data as corpus
 from ...tasks.text.settings import Config as TextConfig
 from ...tasks.text.task import TextTask
-from ...train import run as runs
-from ...train.folder import RunFolder
-from ...train.loop import Trainer, TrainingStopped
-from ...train.settings import Settings
+from ...training import run as runs
+from ...training.folder import RunFolder
+from ...training.loop import Trainer, TrainingStopped
+from ...training.settings import Settings
 from ..claim import Effort
 from .figures import gather
+from .watch import next_training
 
 Kind = type[Task[Any, Any]]
 CELLS = {"layers": 1, "lr": 1e-2}
@@ -86,7 +87,8 @@ def train(
     texts = {name: _text(value) for name, value in (usual | settings | {"steps": steps, "seed": seed}).items()}
     with TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        runs.train(kind, runs.configure(kind, texts, model=model), str(out), device=device, params=params)
+        config, progress = runs.configure(kind, texts, model=model), next_training()
+        runs.train(kind, config, str(out), device=device, params=params, progress=progress)
         run = runs.load(out, device, task=kind)
         curve = RunFolder(out).metrics()
     cost = {
@@ -150,7 +152,7 @@ def fit(
     model = build()
     usual = {"warmup": steps // 20, "weight_decay": 0.0, "eval_every": steps, "save_every": steps}
     chosen = Settings(steps=steps, lr=rate, seed=seed, **usual | settings)
-    Trainer(task, model, chosen, None, torch.device(device)).run()
+    Trainer(task, model, chosen, None, torch.device(device), next_training()).run()
     return model.eval()
 
 

@@ -16,11 +16,12 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from ...core.files import sync_folder
+from ...core.files import open_regular, sync_folder
+from ..byte_files import BLOCK, StrPath, path_of
 from ..cache import cache_folder
-from ..files import DataError, StrPath, Unreachable
+from ..errors import DataError, Unreachable
 
 TIMEOUT = 30  # seconds without a byte
 
@@ -42,18 +43,24 @@ class KnownFile:
 
 
 def find_files(
-    wanted: Mapping[str, Sequence[KnownFile]], data_dir: StrPath | None = None, cache: StrPath | None = None
+    wanted: Mapping[str, Sequence[KnownFile]],
+    data_dir: StrPath | None = None,
+    cache: StrPath | None = None,
+    origin: str = "",
 ) -> dict[str, list[Path]]:
-    """Paths of known files by split, verified; a file that is in neither folder is downloaded into the cache."""
-    own = data_dir or os.environ.get("RECOLLECT_DATA")
-    if own and not Path(own).expanduser().is_dir():
+    """Paths of known files by split, verified; a file that is in neither folder is downloaded into the cache.
+
+    `origin` says where files without an address come from.
+    """
+    own = data_dir if data_dir is not None else os.environ.get("RECOLLECT_DATA") or None
+    folders = [] if own is None else [path_of(own)]
+    if folders and not folders[0].is_dir():
         raise DataError(f"expected a folder of data, found none at {own}; see --data-dir and RECOLLECT_DATA")
-    folders = [Path(own).expanduser()] if own else []
     folders.append(cache_folder(cache))
-    return {split: [_locate(file, folders) for file in files] for split, files in wanted.items()}
+    return {split: [_locate(file, folders, origin) for file in files] for split, files in wanted.items()}
 
 
-def _locate(file: KnownFile, folders: list[Path]) -> Path:
+def _locate(file: KnownFile, folders: list[Path], origin: str) -> Path:
     """The path of a verified copy in the first folder that has one, else of a download."""
     for folder in folders:
         for place in file.places:
@@ -61,37 +68,50 @@ def _locate(file: KnownFile, folders: list[Path]) -> Path:
             if path.is_file():
                 _check(file, path)
                 return path
-    return _download(file, folders)
+    return _download(file, folders, origin)
 
 
 def _check(file: KnownFile, path: Path) -> None:
     """Refuse a copy with another hash than the file or its text."""
     try:
-        with path.open("rb") as raw:
-            found = hashlib.file_digest(raw, "sha256").hexdigest()
+        with open_regular(path) as raw:
+            found = _hash(raw, 2 * file.size + BLOCK)  # packed it is hardly larger than its text
         if found in (file.sha256, file.text_sha256):
             return
         if path.suffix == ".gz":
             with gzip.open(path) as unpacked:
-                found = hashlib.file_digest(unpacked, "sha256").hexdigest()
+                found = _hash(unpacked, file.size)
             if found == file.text_sha256:
                 return
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot read {path}: {error}; put a new copy there, or remove it") from None
     raise DataError(
-        f"expected sha256 {file.text_sha256[:12]}… for the text of {path}, found {found[:12]}…; "
-        "put the right file there, or remove it"
+        f"expected sha256 {file.text_sha256[:12]}… for the text of {path} ({file.size:,} bytes), found "
+        f"{f'{found[:12]}…' if found else 'more bytes'}; put the right file there, or remove it"
     )
 
 
-def _download(file: KnownFile, folders: list[Path]) -> Path:
+def _hash(file: Any, most: int) -> str | None:
+    """sha256 of a file; None if it has more than `most` bytes."""
+    digest, size = hashlib.sha256(), 0
+    while block := file.read(BLOCK):
+        digest.update(block)
+        size += len(block)
+        if size > most:
+            return None
+    return digest.hexdigest()
+
+
+def _download(file: KnownFile, folders: list[Path], origin: str) -> Path:
     """Download to a temporary name, verify, rename: the file appears complete, or not at all."""
     plain = file.places[1] if file.path.endswith(".gz") else file.path
     target = folders[-1] / plain
     by_hand = f"put it by hand at {' or '.join(str(folder / file.path) for folder in folders)}"
     if file.address is None:
+        source = f" (it is {origin})" if origin else ""
         raise DataError(
-            f"expected {file.path} in the data folder, found none, and it has no address to download; {by_hand}"
+            f"expected {file.path} in the data folder, found none, and it has no address to download{source}; "
+            f"{by_hand}, packed or not, or name the folder that holds it with --data-dir"
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +148,7 @@ def _fetch(file: KnownFile, out: IO[bytes]) -> tuple[str, int]:
     unpack = zlib.decompressobj(wbits=31) if file.address.endswith(".gz") else None  # 31: gzip
     digest = hashlib.sha256()
     size = 0
-    with urllib.request.urlopen(file.address, timeout=TIMEOUT) as answer:
+    with urllib.request.urlopen(file.address, timeout=TIMEOUT) as answer:  # noqa: S310
         while (left := file.size + 1 - size) and (block := answer.read(1 << 18 if unpack else min(1 << 18, left))):
             text = unpack.decompress(block, left) if unpack else block
             digest.update(text)

@@ -20,10 +20,11 @@ class KnownSet:
     about: str
     licence: str
     splits: dict[str, tuple[KnownFile, ...]]
+    origin: str = ""  # where files without an address come from
 
     def find(self, data_dir: StrPath | None = None, cache: StrPath | None = None) -> dict[str, list[Path]]:
         """Paths of the files by split, verified, downloaded if they are not on this machine."""
-        return find_files(self.splits, data_dir, cache)
+        return find_files(self.splits, data_dir, cache, self.origin)
 
 
 class TextSet(KnownSet):
@@ -54,7 +55,7 @@ class TranslationSet(KnownSet):
         wanted = {
             split: files if len(files) == 1 else [files[i] for i in order] for split, files in self.splits.items()
         }
-        return find_files(wanted, data_dir, cache)
+        return find_files(wanted, data_dir, cache, self.origin)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,6 +94,7 @@ KNOWN: dict[str, KnownSet] = {
             name="tang",
             about="14,008 poems of the Tang, one a line, title：text, in traditional characters",
             licence="collection MIT; poems in the public domain",
+            origin="poems of poet.tang.*.json in github.com/chinese-poetry/chinese-poetry, one a line, title：text",
             splits={
                 "train": (
                     _file(
@@ -187,6 +188,7 @@ KNOWN: dict[str, KnownSet] = {
             about="167,130 pairs of short sentences, English and French, from Tatoeba by way of manythings.org",
             licence="CC BY 2.0",
             languages=("en", "fr"),
+            origin="fra.txt of fra-eng.zip, from manythings.org/anki, packed with gzip",
             splits={
                 "train": (
                     _file(
@@ -203,6 +205,7 @@ KNOWN: dict[str, KnownSet] = {
             about="29,155 pairs of short sentences, English and Chinese, from Tatoeba by way of manythings.org",
             licence="CC BY 2.0, attribution in each line",
             languages=("en", "zh"),
+            origin="cmn.txt of cmn-eng.zip, from manythings.org/anki, packed with gzip",
             splits={
                 "train": (
                     _file(
@@ -255,6 +258,7 @@ KNOWN: dict[str, KnownSet] = {
             about="Exchange rates of 8 currencies, daily, 1990 to 2016: 7,588 rows without header and dates",
             licence="not stated",
             period=1,
+            origin="exchange_rate.txt.gz of github.com/laiguokun/multivariate-time-series-data",
             splits={
                 "train": (
                     _file(
@@ -270,6 +274,7 @@ KNOWN: dict[str, KnownSet] = {
             name="flickr8k",
             about="photographs at 96 pixels, squashed to squares, with five captions each; 6,000 / 1,000 (dev)",
             licence="Flickr terms, research only",
+            origin="of Flickr8k, which its authors give out for research, pictures squashed to 96 pixels",
             splits={
                 "train": (
                     _file(

@@ -1,7 +1,7 @@
 """Tokenizers: text to token ids and back, in bounded memory, stored as JSON.
 
 chars   one number a character; the vocabulary is the training text's own (tinyshakespeare: 65)
-bytes   one number a byte of UTF-8: 256, and nothing is ever unknown
+bytes   one number a byte: 256, and nothing is ever unknown, in files that are no text either
 words   one number a word, `<eos>` for a newline, `<unk>` for the rest: WikiText-2's rule
 bpe     byte-level byte-pair encoding: frequent strings get a number of their own, and nothing is ever unknown
 

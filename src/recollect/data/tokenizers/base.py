@@ -62,9 +62,9 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() and c != " " else "␣" if c == " " else repr(c)[1:-1] for c in text)
 
 
-def utf8(text: str) -> bytes:
+def utf8(text: str, errors: str = "strict") -> bytes:
     try:
-        return text.encode("utf-8")
+        return text.encode("utf-8", errors)
     except UnicodeEncodeError as error:
         raise _surrogate(text, error.start) from None
 

@@ -127,6 +127,12 @@ def _byte_of_letter() -> dict[str, int]:
     return {chr(b): b for b in plain} | {chr(0x100 + n): b for n, b in enumerate(others)}
 
 
+def spell_bytes(text: str) -> str:
+    """A text in the letters of byte-level BPE."""
+    letter_of = {byte: letter for letter, byte in _byte_of_letter().items()}
+    return "".join(letter_of[byte] for byte in text.encode("utf-8", "replace"))
+
+
 def _sample(texts: Iterable[str]) -> Iterator[list[str]]:
     """Runs of a text to learn merges from: all of a small text, evenly spaced runs of a large one.
 

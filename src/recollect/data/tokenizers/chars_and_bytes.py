@@ -117,8 +117,13 @@ class Chars(OfBytes):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Chars":
+        characters = field_of(data, "characters", str)
+        if list(characters) != sorted(set(characters)):
+            raise DataError(
+                "expected each character once, in order, in tokenizer.json, found others; use the file of the run"
+            )
         return cls(
-            field_of(data, "characters", str),
+            characters,
             unknown=field_of(data, "unknown", bool),
             fallback=data.get("fallback"),
         )
@@ -133,7 +138,10 @@ def _count_characters(texts: Iterable[str]) -> np.ndarray:
 
 
 class Bytes(OfBytes):
-    """A tokenizer of UTF-8 bytes."""
+    """A tokenizer of bytes: those of a text as UTF-8, and whatever else a file holds.
+
+    A byte that is no UTF-8 comes as a lone surrogate, as `files.chunks` reads it with `exact`.
+    """
 
     kind = "bytes"
     unknown = None
@@ -148,7 +156,7 @@ class Bytes(OfBytes):
         return cls()
 
     def encode(self, text: str) -> np.ndarray:
-        return np.frombuffer(utf8(text), np.uint8).copy()
+        return np.frombuffer(utf8(text, "surrogateescape"), np.uint8).copy()
 
     def encode_stream(self, chunks: Iterable[str]) -> Iterator[np.ndarray]:
         return (self.encode(chunk) for chunk in chunks if chunk)

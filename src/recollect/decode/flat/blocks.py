@@ -1,6 +1,6 @@
 """One step of the residual blocks of a Transformer, made of three operations.
 
-The operations are defined here; on a GPU the kernels of `kernels.decode.block` compute them where they can.
+The operations are defined here; the kernels of `kernels.decode.block` compute them where they can.
 """
 
 from collections.abc import Callable
@@ -8,14 +8,13 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, gelu, layer_norm, relu, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import embedding, layer_norm, linear, rms_norm, scaled_dot_product_attention, silu
 
 from ...layers import attention, mlp, norm, position
 from ...layers.position import angles
 from ...layers.score import Dot
-from .matrix import Matrix, lay_out, multiply
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "gelu": gelu, "relu": relu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x} | mlp.ACTIVATIONS
 
 
 def norm_linear(
@@ -23,9 +22,9 @@ def norm_linear(
     gain: Tensor | None,
     shift: Tensor | None,
     eps: float,
-    weight: Matrix,
+    weight: Tensor,
     bias: Tensor | None = None,
-    activation: Literal["none", "gelu", "relu"] = "none",
+    activation: Literal["none", "gelu", "gelu_tanh", "relu"] = "none",
     kind: Literal["layer", "rms", "none"] = "layer",
 ) -> Tensor:
     """act(W·(norm(x)·gain + shift) + bias): x: B D, weight: N D → B N."""
@@ -33,14 +32,14 @@ def norm_linear(
         x = layer_norm(x, x.shape[-1:], gain, shift, eps)
     elif kind == "rms":
         x = rms_norm(x, x.shape[-1:], gain, eps)
-    return ACTIVATIONS[activation](multiply(x, weight, bias))
+    return ACTIVATIONS[activation](linear(x, weight, bias))
 
 
-def linear_add(x: Tensor, weight: Matrix, bias: Tensor | None, residual: Tensor) -> Tensor:
+def linear_add(x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor) -> Tensor:
     """W·x + bias + residual: x: B K, weight: N K, residual: B N → B N."""
-    if isinstance(weight, Tensor) and bias is None:
+    if bias is None:
         return torch.addmm(residual, x, weight.t())
-    return multiply(x, weight, bias).add_(residual)
+    return linear(x, weight, bias).add_(residual)
 
 
 def attend_step(
@@ -59,24 +58,6 @@ def attend_step(
     """
     turns = None if rotary is None else torch.complex(*rotary)[clock][:, None]
     visible = (torch.arange(keys.shape[1], device=keys.device) <= clock[:, None])[:, None, None]
-    return attend(qkv, keys, values, clock, heads, groups, turns, scale, visible)
-
-
-def attend(
-    qkv: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    at: Tensor | int,
-    heads: int,
-    groups: int,
-    turns: Tensor | None,
-    scale: float,
-    visible: Tensor | None,
-) -> Tensor:
-    """As `attend_step`, where more is known of the rows' clocks.
-
-    `at`: each row's slot (B), or one for all. `turns`: B 1 d/2, complex. `visible`: B 1 1 S, or None for all.
-    """
     batch, size = len(qkv), keys.shape[3]
     turned, v = qkv.view(batch, -1, size).split([heads + groups, groups], dim=1)
     if turns is not None:
@@ -84,10 +65,7 @@ def attend(
         turned = torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(2).to(qkv.dtype)
     q, k = turned.split([heads, groups], dim=1)
     for slots, new in ((keys, k), (values, v)):
-        if isinstance(at, int):
-            slots[:, at].copy_(new)
-        else:
-            slots.scatter_(1, at[:, None, None, None].expand(-1, 1, groups, size), new[:, None].to(slots.dtype))
+        slots.scatter_(1, clock[:, None, None, None].expand(-1, 1, groups, size), new[:, None].to(slots.dtype))
     y = scaled_dot_product_attention(
         q[:, :, None],
         keys.transpose(1, 2),
@@ -121,24 +99,14 @@ def select_operations(x: Tensor) -> Operations:
 
 
 class Clock:
-    """The number of tokens that each row has read (`now`, B), and the tables of positions that the blocks share.
-
-    On a CPU the host counts too: only slots in use are read, and rows at equal clocks need no mask.
-    """
+    """The number of tokens that each row has read (`now`, B), and the tables of positions that the blocks share."""
 
     def __init__(self, now: Tensor, slots: int, dtype: torch.dtype, tables: dict[Any, Any]) -> None:
         self.now, self.slots, self.dtype = now, slots, dtype
         self.tables = tables  # shared by the clocks of one model
-        self.turning: dict[int, Tensor] = {}
-        if not now.is_cuda:
-            self.used = int(now.max())
-            self.level = self.used == int(now.min())
 
     def tick(self) -> None:
         self.now = self.now + 1
-        if not self.now.is_cuda:
-            self.used += 1
-        self.turning.clear()
 
     def rotary(self, size: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of every slot's position, S d/2."""
@@ -148,18 +116,6 @@ class Clock:
             self.tables[size, self.slots] = angle.cos().to(precise), angle.sin().to(precise)
         return self.tables[size, self.slots]
 
-    def turns(self, size: int) -> Tensor:
-        """The complex rotations of each row's position now, B 1 d/2."""
-        if size not in self.turning:
-            self.turning[size] = torch.complex(*(table[self.now] for table in self.rotary(size)))[:, None]
-        return self.turning[size]
-
-    def visible(self) -> Tensor | None:
-        """The mask of the slots in use that each row may attend to, B 1 1 S; None for all."""
-        if self.level:
-            return None
-        return (torch.arange(self.used + 1) <= self.now[:, None])[:, None, None]
-
 
 class NormLinear(NamedTuple):
     """A norm and the matrix after it."""
@@ -168,12 +124,12 @@ class NormLinear(NamedTuple):
     shift: Tensor | None
     eps: float
     kind: str
-    weight: Matrix
+    weight: Tensor
     bias: Tensor | None
 
     @classmethod
-    def of(cls, own: norm.Norm | None, weight: Tensor, bias: Tensor | None, packing: str | None) -> "NormLinear":
-        matrix = lay_out(weight, bias, packing)
+    def of(cls, own: norm.Norm | None, weight: Tensor, bias: Tensor | None) -> "NormLinear":
+        matrix = weight.detach().contiguous()
         if own is None:
             return cls(None, None, 0.0, "none", matrix, bias)
         kept: Any = own.norm  # RMSNorm has no shift, the identity has neither
@@ -199,12 +155,12 @@ class AttentionBlock:
         usual = config.project and config.masked and config.window is None and attend.alignment.plain
         return usual and isinstance(attend.score, Dot) and config.positions in ("none", "rotary")
 
-    def __init__(self, own: norm.Norm, layer: attention.Attention, packing: str | None) -> None:
+    def __init__(self, own: norm.Norm, layer: attention.Attention) -> None:
         heads, config = layer.heads, layer.config
         three = (heads.q, heads.k, heads.v)
         weight = torch.cat([part.weight for part in three]).detach()
-        self.inward = NormLinear.of(own, weight, join_biases(*three), packing)
-        self.out, self.bias = lay_out(heads.out.weight, heads.out.bias, packing), heads.out.bias
+        self.inward = NormLinear.of(own, weight, join_biases(*three))
+        self.out, self.bias = heads.out.weight.detach().contiguous(), heads.out.bias
         self.heads, self.groups, self.size = config.heads, config.groups, config.size
         self.scale: float = layer.attend.score.as_dot(weight)[1]
         self.rotary = config.positions == "rotary"
@@ -215,14 +171,8 @@ class AttentionBlock:
     def __call__(self, x: Tensor, clock: Clock, ops: Operations) -> Tensor:
         qkv = self.inward(ops, x)
         fixed = self.heads, self.groups
-        if x.is_cuda:
-            rotary = clock.rotary(self.size) if self.rotary else None
-            y = ops.attend_step(qkv, self.keys, self.values, clock.now, *fixed, rotary, self.scale)
-        else:
-            keys, values = (slots[:, : clock.used + 1] for slots in (self.keys, self.values))
-            turns = clock.turns(self.size) if self.rotary else None
-            at = clock.used if clock.level else clock.now
-            y = attend(qkv, keys, values, at, *fixed, turns, self.scale, clock.visible())
+        rotary = clock.rotary(self.size) if self.rotary else None
+        y = ops.attend_step(qkv, self.keys, self.values, clock.now, *fixed, rotary, self.scale)
         return ops.linear_add(y, self.out, self.bias, x)
 
     def finish(self, own: attention.Buffer, clock: Clock) -> attention.Buffer:
@@ -236,13 +186,13 @@ class FeedForwardBlock:
     def supports(layer: mlp.FeedForward) -> bool:
         return True
 
-    def __init__(self, own: norm.Norm, layer: mlp.FeedForward, packing: str | None) -> None:
+    def __init__(self, own: norm.Norm, layer: mlp.FeedForward) -> None:
         self.gated = layer.gate is not None
         inward = (layer.up,) if layer.gate is None else (layer.gate, layer.up)
         weight = torch.cat([part.weight for part in inward]).detach() if self.gated else layer.up.weight
-        self.inward = NormLinear.of(own, weight, join_biases(*inward), packing)
+        self.inward = NormLinear.of(own, weight, join_biases(*inward))
         self.activation = "none" if self.gated else layer.config.activation
-        self.down, self.bias = lay_out(layer.down.weight, layer.down.bias, packing), layer.down.bias
+        self.down, self.bias = layer.down.weight.detach().contiguous(), layer.down.bias
 
     def start(self, own: Any, clock: Clock) -> None:
         pass
@@ -265,7 +215,7 @@ class PositionLayer:
     def supports(layer: position.Position) -> bool:
         return True
 
-    def __init__(self, layer: position.Position, packing: str | None) -> None:
+    def __init__(self, layer: position.Position) -> None:
         self.added = layer.added
 
     def start(self, own: position.State, clock: Clock) -> None:

@@ -8,7 +8,6 @@ from torch.nn.functional import elu
 
 from ...layers import linear_attention, norm
 from .blocks import Clock, NormLinear, Operations, join_biases
-from .matrix import lay_out
 
 
 class LinearAttentionBlock:
@@ -18,11 +17,11 @@ class LinearAttentionBlock:
     def supports(layer: linear_attention.LinearAttention) -> bool:
         return layer.config.project
 
-    def __init__(self, own: norm.Norm, layer: linear_attention.LinearAttention, packing: str | None) -> None:
+    def __init__(self, own: norm.Norm, layer: linear_attention.LinearAttention) -> None:
         three, config = (layer.q, layer.k, layer.v), layer.config
         weight = torch.cat([part.weight for part in three]).detach()
-        self.inward = NormLinear.of(own, weight, join_biases(*three), packing)
-        self.out, self.bias = lay_out(layer.out.weight, layer.out.bias, packing), layer.out.bias
+        self.inward = NormLinear.of(own, weight, join_biases(*three))
+        self.out, self.bias = layer.out.weight.detach().contiguous(), layer.out.bias
         self.shape = 3, config.heads, config.size
         self.positive, self.normalise = config.feature == "elu", config.normalise
 

@@ -1,11 +1,9 @@
 """One step of a language model, taken apart once into products and a few operations.
 
 At one token a step, a model's own call may cost more in checks and look-ups than in arithmetic. `flatten` joins weights
-that read one input into one matrix and lays each out for the fastest read. Which layers have such a step is declared in
-LAYER_STEPS and BLOCK_STEPS; a model with another layer gives None. Sums are in another order, so the last bits may
-differ from the model's own call; the Step law holds the difference to a tolerance.
-
-On a CPU the weights may be rounded to 16 or 8 bits: reading them takes most of the time of a step.
+that read one input into one matrix. Which layers have such a step is declared in LAYER_STEPS and BLOCK_STEPS; a model
+with another layer gives None. Sums are in another order, so the last bits may differ from the model's own call; the
+Step law holds the difference to a tolerance. GPUs run it; on a CPU onnxruntime runs the exported step (see `export`).
 """
 
 from typing import Any
@@ -16,13 +14,9 @@ from torch.nn.functional import embedding
 
 from ...layers import attention, combine, linear_attention, mlp, norm, position, ttt
 from ...layers.dropout import Dropout
-from ...layers.gru import Gru
-from ...layers.lstm import Lstm
-from ...layers.rnn import Rnn
 from ...models.language import LanguageModel
 from .blocks import AttentionBlock, Clock, FeedForwardBlock, NormLinear, PositionLayer, select_operations
 from .linear_attention import LinearAttentionBlock
-from .recurrent import GruStack, LstmStack, RnnStack
 from .ttt import TttBlock
 
 
@@ -32,27 +26,13 @@ class Flat:
     Keys and values, and on a GPU the inner models of TTT, are written in place into the state given to `start`.
     """
 
-    def __init__(self, model: LanguageModel, parts: dict[int, Any], top: norm.Norm | None, packing: str | None) -> None:
+    def __init__(self, model: LanguageModel, parts: dict[int, Any], top: norm.Norm | None) -> None:
         self.parts = parts  # by the index of their state in the model's
         self.table = model.embedding.weight
-        # logits need more than 8 bits: their differences are small
-        self.head = NormLinear.of(top, model.head.weight, model.head.bias, packing and "float16")
+        self.head = NormLinear.of(top, model.head.weight, model.head.bias)
         self.ops = select_operations(self.table)
-        # on a CPU products with packed matrices are float32 to float32
-        self.dtype = self.table.dtype if packing is None else torch.float32
+        self.dtype = self.table.dtype
         self.tables: dict[Any, Any] = {}
-
-    def accepts(self, state: Any, more: int) -> bool:
-        """Whether a state has the capacity, and the model the positions, for `more` steps."""
-        for at, part in self.parts.items():
-            own = state[at]
-            if isinstance(part, AttentionBlock):
-                last = int(own.clock.max()) + more
-                if not isinstance(own, attention.Buffer) or own.keys.shape[1] < last or own.keys.dtype != self.dtype:
-                    return False
-            if isinstance(part, PositionLayer) and part.added.diagnose(own.clock, more):
-                return False
-        return True
 
     def start(self, state: Any, room: int) -> None:
         """Continue from `state`; no row will have more than `room` tokens, earlier ones included."""
@@ -61,7 +41,7 @@ class Flat:
         clocks = [
             state[at].clock for at, part in self.parts.items() if isinstance(part, AttentionBlock | PositionLayer)
         ]
-        now = clocks[0] if clocks else torch.zeros(1, dtype=torch.int64)  # recurrent layers do not use it
+        now = clocks[0] if clocks else torch.zeros(1, dtype=torch.int64)  # the others do not use it
         self.clock = Clock(now, max(room, *caches, 1), self.dtype, self.tables)
         for at, part in self.parts.items():
             part.start(state[at], self.clock)
@@ -81,12 +61,9 @@ class Flat:
         return self.state
 
 
-def flatten(model: Any, packing: str | None = None) -> Flat | None:
+def flatten(model: Any) -> Flat | None:
     """The model's step, or None where a layer has none of its own, in training mode, or with hooks on the layers."""
     if not isinstance(model, LanguageModel) or model.training or has_hooks(model):
-        return None
-    weight = model.head.weight
-    if not weight.is_cuda and weight.dtype not in (torch.float32, torch.float32 if packing else torch.float64):
         return None
     layers = list(model.body.layers)
     top: norm.Norm | None = None
@@ -96,13 +73,13 @@ def flatten(model: Any, packing: str | None = None) -> Flat | None:
             continue
         if isinstance(layer, norm.Norm) and all(isinstance(rest, Dropout) for rest in layers[at + 1 :]):
             top = layer
-        elif (part := flatten_layer(layer, packing)) is not None:
+        elif (part := flatten_layer(layer)) is not None:
             parts[at] = part
         else:
             return None
     if top is not None and top.config.kind == "batch":
         return None
-    return Flat(model, parts, top, packing)
+    return Flat(model, parts, top)
 
 
 def has_hooks(model: torch.nn.Module) -> bool:
@@ -113,9 +90,6 @@ def has_hooks(model: torch.nn.Module) -> bool:
 # The layers with a step of their own. By exact type: a subclass may compute something else.
 LAYER_STEPS: dict[type, Any] = {
     position.Position: PositionLayer,
-    Rnn: RnnStack,
-    Lstm: LstmStack,
-    Gru: GruStack,
 }
 BLOCK_STEPS: dict[type, Any] = {  # inside a pre-norm residual block
     attention.Attention: AttentionBlock,
@@ -125,12 +99,12 @@ BLOCK_STEPS: dict[type, Any] = {  # inside a pre-norm residual block
 }
 
 
-def flatten_layer(layer: Any, packing: str | None) -> Any:
+def flatten_layer(layer: Any) -> Any:
     """The declared step of one layer or block; None where there is none for it or for its settings."""
     step = LAYER_STEPS.get(type(layer))
     if step is not None:
-        return step(layer, packing) if step.supports(layer) else None
+        return step(layer) if step.supports(layer) else None
     if type(layer) is not combine.Residual or layer.config.order != "pre" or layer.norm.config.kind == "batch":
         return None
     step = BLOCK_STEPS.get(type(layer.layer))
-    return step(layer.norm, layer.layer, packing) if step is not None and step.supports(layer.layer) else None
+    return step(layer.norm, layer.layer) if step is not None and step.supports(layer.layer) else None

@@ -1,6 +1,6 @@
 """One step of a residual block of test-time training: one product, the layer's own dual form, one product.
 
-On a GPU the dual form is one kernel where the inner model is small enough (`kernels.ttt.step`).
+The dual form is one kernel where the inner model is small enough (`kernels.ttt.step`).
 """
 
 from typing import Any
@@ -11,7 +11,6 @@ from torch import Tensor
 from ... import kernels
 from ...layers import norm, ttt, ttt_fused
 from .blocks import PLAIN, Clock, NormLinear, Operations, select_operations
-from .matrix import lay_out
 
 
 class TttBlock:
@@ -21,15 +20,15 @@ class TttBlock:
     def supports(layer: ttt.Ttt) -> bool:
         return True
 
-    def __init__(self, own: norm.Norm, layer: ttt.Ttt, packing: str | None) -> None:
+    def __init__(self, own: norm.Norm, layer: ttt.Ttt) -> None:
         config = layer.config
         read, bias = [layer.q.weight, layer.k.weight, layer.v.weight], None
         if config.learn_rate:
             read.append(layer.rate.weight)
             bias = torch.cat([layer.rate.bias.new_zeros(3 * layer.dim), layer.rate.bias]).detach()
-        self.inward = NormLinear.of(own, torch.cat(read).detach(), bias, packing)
+        self.inward = NormLinear.of(own, torch.cat(read).detach(), bias)
         out: Any = layer.out_norm if config.out_norm else None
-        matrix = lay_out(layer.out.weight, None, packing)
+        matrix = layer.out.weight.detach().contiguous()
         self.outward = NormLinear(
             *((out.weight, out.bias, out.eps, "layer") if config.out_norm else (None, None, 0.0, "none")), matrix, None
         )

@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from .. import installed, interpreted
 
-Activation = Literal["none", "gelu", "relu"]
+Activation = Literal["none", "gelu", "gelu_tanh", "relu"]
 Kind = Literal["layer", "rms", "none"]
 Form = Literal["sum", "dot"]
 
@@ -241,6 +241,8 @@ def _large(
         x = rms_norm(x, x.shape[1:], gain, eps) if kind == "rms" else x if gain is None else x * gain
         x = x if shift is None else x + shift
     y = linear(x, weight.to(x.dtype), bias)
+    if activation == "gelu_tanh":
+        return gelu(y, approximate="tanh")
     return {"none": lambda y: y, "gelu": gelu, "relu": relu}[activation](y)
 
 

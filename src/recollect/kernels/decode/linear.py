@@ -20,6 +20,8 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from ..activations import tanh
+
 
 @triton.jit
 def by_sum(
@@ -193,6 +195,8 @@ def centre_rows(x, mean, column, SIZE: tl.constexpr, BLOCK: tl.constexpr):
 def activate(y, ACTIVATION: tl.constexpr):
     if ACTIVATION == "gelu":
         return 0.5 * y * (1 + tl.erf(y * 0.7071067811865476))
+    elif ACTIVATION == "gelu_tanh":
+        return 0.5 * y * (1 + tanh(0.7978845608028654 * (y + 0.044715 * y * y * y)))
     elif ACTIVATION == "relu":
         return tl.maximum(y, 0)
     else:

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from ...core.contract import ContractError, Cost, Example, Memory, check_settings
 from ...core.ragged import check_lengths, mask
+from ...core.settings import at_least
 from . import arpa
 from .count import estimate
 from .table import Length, Lengths
@@ -42,7 +43,7 @@ from .table import Length, Lengths
 class Config:
     """n-grams up to length `order`, over tokens 0 … `vocab` − 1."""
 
-    order: int = 5
+    order: int = at_least(1, default=5, most=100)
     vocab: int
 
     def __post_init__(self) -> None:
@@ -280,6 +281,23 @@ class Ngram(nn.Module):
     def check(self, x: Tensor, state: State | None) -> None:
         """As every layer's: one clear line about tokens or a state that do not fit."""
         self._check(x, state)
+
+    def diagnose_state(self, state: State) -> str | None:
+        """What is wrong with the numbers of a state from a file."""
+        if state.window.numel() and not 0 <= int(state.window.min()) <= int(state.window.max()) < self.config.vocab:
+            return f"expected tokens from 0 to {self.config.vocab - 1} in window, found others"
+        return None
+
+    def check_stored(self, tensors: dict[str, Tensor]) -> None:
+        """Refuse tensors that are no tables of n-grams; how many entries they have is for the text to say."""
+        own = self.state_dict()
+        wrong = sorted(own.keys() ^ tensors.keys()) or [
+            name for name, table in own.items() if tensors[name].dtype != table.dtype or tensors[name].dim() != 1
+        ]
+        if wrong:
+            raise ContractError(
+                f"ngram: expected tables of up to {self.config.order} words, found others in {wrong[0][:60]}"
+            )
 
     def like(self) -> Tensor:
         """A tensor with the dtype and device of what `forward` returns."""

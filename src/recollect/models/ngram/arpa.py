@@ -30,18 +30,23 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from ...core.files import write_aside
+from ...core.errors import RecollectError
+from ...core.files import open_regular, write_aside
 
 ESCAPED = r"# recollect: words are escaped (\\ backslash, \s space, \t tab, \n newline, \e nothing, \uXXXX code point)"
 MARKERS = ("<s>", "</s>", "<unk>")
 IMPOSSIBLE = -99.0  # what ARPA files write for the logarithm of zero
 LN10 = float(np.log(10.0))
+INFINITE = float("inf")
+LONGEST_LINE = 1 << 20  # bytes
+LONGEST_GRAM = 64  # words
+MOST_SHOWN = 60  # bytes of what was found, in messages
 
 _SHORT = {"\\": r"\\", " ": r"\s", "\t": r"\t", "\n": r"\n"}
 _LONG = {short: character for character, short in _SHORT.items()}
 
 
-class ArpaError(ValueError):
+class ArpaError(RecollectError):
     """A file that is not ARPA, or not for these words, named in one line with file and line number."""
 
 
@@ -175,7 +180,8 @@ def read(path: str | os.PathLike[str], words: Sequence[str]) -> list[Grams]:
 
 
 def _show(word: bytes) -> str:
-    return repr(word.decode("utf-8", "backslashreplace"))
+    text = word[:MOST_SHOWN].decode("utf-8", "backslashreplace")
+    return repr(text if len(word) <= MOST_SHOWN else f"{text}…")
 
 
 class _Reader:
@@ -191,9 +197,11 @@ class _Reader:
 
     def _open(self) -> Iterator[bytes]:
         # Bytes, because only ASCII blanks separate: others may be part of a word.
-        with self.path.open("rb") as file:
-            for text in file:
+        with open_regular(self.path) as file:
+            while text := file.readline(LONGEST_LINE + 1):
                 self.line += 1
+                if len(text) > LONGEST_LINE:
+                    self.fail(f"lines of at most {LONGEST_LINE:,} bytes", "a longer one; is it an ARPA file?")
                 yield text.strip()
         self.line += 1
 
@@ -221,9 +229,11 @@ class _Reader:
             if text.startswith(b"\\"):
                 self._held = text
                 break
-            declared = re.fullmatch(rb"ngram\s+(\d+)\s*=\s*(\d+)", text)
+            declared = re.fullmatch(rb"ngram\s+(\d{1,18})\s*=\s*(\d{1,18})", text)
             if not declared or int(declared[1]) != len(self.counts) + 1:
                 self.fail(f"'ngram {len(self.counts) + 1}=' and a count", _show(text))
+            if len(self.counts) == LONGEST_GRAM:
+                self.fail(f"n-grams of at most {LONGEST_GRAM} words", "longer ones")
             self.counts.append(int(declared[2]))
         if not self.counts:
             self.fail("'ngram 1=' and a count", _show(self._held) if self._held else "the end of the file")
@@ -256,8 +266,8 @@ class _Reader:
             backoff = float(fields[k + 1]) if len(fields) == k + 2 and k < len(self.counts) else 0.0
         except ValueError:
             self.fail("numbers around the words", _show(b" ".join(fields)))
-        if not probability <= 0.0:
-            self.fail("log10 of a probability, at most 0", _show(fields[0]))
-        if not backoff < float("inf"):
-            self.fail("log10 of a back-off weight", _show(fields[k + 1]))
+        if not -INFINITE < probability <= 0.0:
+            self.fail("log10 of a probability, at most 0 and finite", _show(fields[0]))
+        if not -INFINITE < backoff < INFINITE:
+            self.fail("log10 of a back-off weight, finite", _show(fields[k + 1]))
         return probability, backoff

@@ -1,19 +1,22 @@
 """Curves and upright bars over a pair of axes, as SVG: names beside their curves, or below where room is short."""
 
 import itertools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...core import numbers
-from .colour import Keys
-from .points import Point, Read, Series, describe, read
+from .looks import Keys, Look
+from .points import LEAST, Point, Read, Series, describe, read
 from .scale import Scale, apart, roomy, span
-from .svg import SIZE, escape, fitted, mark, picture, style_classes, tag, width, words
+from .svg import SIZE, escape, fitted, mark, picture, style_classes, tag, width, words, wrapped
 
 ROOMY = 600  # below this, names stand under the chart
 LINE = 17.0  # between two names
 FEW = 14  # points of a curve that each get a mark
+TOUCHING = 3.0  # pixels between curves that lie on each other
+DEEPEST = 3  # curves under another that are each drawn wider
 
 
 @dataclass(frozen=True)
@@ -27,33 +30,46 @@ class Frame:
     width: float
 
 
-def draw(chart: dict[str, Any], wide: float, keys: Keys) -> str:
-    """A chart of kind lines or bars, `wide` pixels across."""
+def draw(chart: dict[str, Any], wide: float, keys: Keys, *, names: bool = True) -> str:
+    """A chart of kind lines or bars, `wide` pixels across; without `names` a legend elsewhere has them.
+
+    Beside what `core.chart` declares, `range` is the least extent of the y axis, `ticks` are (x, text) pairs along x,
+    `spans` are (from, to, text) along x where something is missing, and a line of `style` plain has no marks.
+    """
     found = read(chart)
     bars = chart.get("kind") == "bars"
-    named = [series.name for series in found.series] + ([chart["level_name"]] if _level(chart) is not None else [])
-    beside = wide >= ROOMY
-    values = found.heights() + ([chart["level"]] if _level(chart) is not None else [])
+    level = _level(chart) is not None
+    named = [series.name for series in found.series] + ([chart["level_name"]] if level else [])
+    beside = wide >= ROOMY and names
+    values = found.heights() + ([chart["level"]] if level else []) + list(chart.get("range") or ())
     log = bool(chart.get("log_y"))
     low, high = roomy(*span(values, log=log, zero=bars), log=log)
     height = max(200.0 if wide < ROOMY else 260.0, LINE * (len(named) + 1) if beside else 0.0)
-    top = 30.0
+    title = wrapped(chart["y"], wide)
+    top = 14 + LINE * len(title)
     room = min(240.0, max((width(name) for name in named), default=0.0)) if beside else 0.0
     up = Scale(low, high, top + height, top, log)
     left = 12 + max(width(label) for _, label in up.ticks())
     frame = Frame(left, wide - (room + 40 if beside else 14), top, top + height, wide)
     along, ticks = _along(chart, found, frame, bars)
-    parts = list(_axes(chart, frame, up, along, ticks))
-    if _level(chart) is not None:
+    parts = [words(0, 14 + LINE * i, line, "soft") for i, line in enumerate(title)]
+    parts += _spans(chart, frame, along)
+    parts += _axes(frame, up, along, ticks)
+    if level:
         y = up(chart["level"])
         parts.append(tag("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="level"))
-    body = _bars if bars else _curves
-    parts += body(found, along, up, keys)
-    below = frame.bottom + 44
+    parts += _bars(found, along, up, keys) if bars else _curves(chart, found, along, up, keys)
+    below = frame.bottom + 18
+    middle = (frame.left + frame.right) / 2
+    for line in wrapped(chart["x"], wide - 20) if chart["x"] else ():
+        below += LINE
+        half = width(line) / 2
+        parts.append(words(min(max(middle, half), wide - half), below, line, "soft", "middle"))
+    below += 9
     if beside:
         parts += _names_beside(chart, found, frame, along, up, keys, room)
-    else:
-        rows, below = _names_below(chart, found, frame, keys, below)
+    elif names:
+        rows, below = _names_below(entries(chart, keys), frame.width, below, bars)
         parts += rows
     if found.hidden:
         what = "point is" if found.hidden == 1 else "points are"
@@ -62,9 +78,25 @@ def draw(chart: dict[str, Any], wide: float, keys: Keys) -> str:
     return picture(*parts, width=wide, height=below, title=chart["title"], description=describe(found))
 
 
+def legend(charts: Sequence[dict[str, Any]], wide: float, keys: Keys) -> str:
+    """The names of several charts that share them, once."""
+    named: dict[str, Look | None] = {}
+    for chart in charts:
+        named |= dict(entries(chart, keys))
+    bars = all(chart.get("kind") == "bars" for chart in charts)
+    parts, below = _names_below(list(named.items()), wide, 0.0, bars)
+    return picture(*parts, width=wide, height=below, title="Names", description=", ".join(named))
+
+
+def entries(chart: dict[str, Any], keys: Keys) -> list[tuple[str, Look | None]]:
+    """What a legend of a chart names: its lines with their looks, and its level."""
+    found: list[tuple[str, Look | None]] = [(str(line["name"]), keys.of(str(line["name"]))) for line in chart["lines"]]
+    return [*found, *([(chart["level_name"], None)] if _level(chart) is not None else [])]
+
+
 def _level(chart: dict[str, Any]) -> float | None:
     level = chart.get("level")
-    shown = level is not None and numbers.known(level) and (level > 0 or not chart.get("log_y"))
+    shown = level is not None and numbers.known(level) and (level >= LEAST or not chart.get("log_y"))
     return level if shown else None
 
 
@@ -93,47 +125,104 @@ def _along(
         return scale, labels
     log = bool(chart.get("log_x"))
     scale = Scale(*span(found.across(), log=log), frame.left + 8, frame.right - 8, log)
+    if chart.get("ticks") is not None:
+        return scale, list(chart["ticks"])
     whole = all(x == round(x) for x in found.across())
     return scale, scale.ticks(7 if frame.right - frame.left > 380 else 5, whole=whole)
 
 
-def _axes(
-    chart: dict[str, Any], frame: Frame, up: Scale, along: Callable[[float], float], ticks: list[tuple[float, str]]
-) -> Iterator[str]:
-    yield words(0, 14, fitted(chart["y"], frame.width), "soft")
+def _axes(frame: Frame, up: Scale, along: Callable[[float], float], ticks: list[tuple[float, str]]) -> Iterator[str]:
     for value, label in up.ticks():
         y = up(value)
         yield tag("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="grid")
         yield words(frame.left - 6, y + 4, label, "soft", "end")
     yield tag("line", x1=frame.left, x2=frame.right, y1=frame.bottom, y2=frame.bottom, class_="axis")
+    taken = -1.0
     for value, label in ticks:
-        x = along(value)
+        x, half = along(value), width(label) / 2
         yield tag("line", x1=x, x2=x, y1=frame.bottom, y2=frame.bottom + 4, class_="axis")
-        yield words(x, frame.bottom + 17, label, "soft", "middle")
-    middle = (frame.left + frame.right) / 2
-    yield words(middle, frame.bottom + 35, fitted(chart["x"], frame.width - 20), "soft", "middle")
+        middle = min(x, frame.width - half)
+        if middle - half > taken:
+            yield words(middle, frame.bottom + 17, label, "soft", "middle")
+            taken = middle + half + 4
 
 
-def _curves(found: Read, along: Callable[[float], float], up: Scale, keys: Keys) -> Iterator[str]:
-    for series in found.series:
+def _spans(chart: dict[str, Any], frame: Frame, along: Callable[[float], float]) -> Iterator[str]:
+    """Stretches of x where something is missing, each with its text where there is room for it."""
+    for start, end, text in chart.get("spans") or ():
+        left, right = along(start), along(end)
+        box = {"x": left, "y": frame.top, "width": max(right - left, 1.5), "height": frame.bottom - frame.top}
+        yield tag("rect", tag("title", escape(text)), **box, class_="lost")
+        if width(text) < right - left:
+            yield words((left + right) / 2, frame.top + 14, text, "soft", "middle")
+
+
+def _covers(found: Read, along: Callable[[float], float], up: Scale) -> list[list[set[float]]]:
+    """For each series, of each later one, at what places it lies on it: what is below is drawn wider there."""
+    drawn = [{round(along(p.x), 1): up(p.y) for p in series.shown if p.y is not None} for series in found.series]
+    return [
+        [{x for x, y in own.items() if abs(other.get(x, math.inf) - y) < TOUCHING} for other in drawn[i + 1 :]]
+        for i, own in enumerate(drawn)
+    ]
+
+
+def _curves(
+    chart: dict[str, Any], found: Read, along: Callable[[float], float], up: Scale, keys: Keys
+) -> Iterator[str]:
+    covers = _covers(found, along, up)
+    styles = [str(line.get("style") or "") for line in chart["lines"]]
+    for series, cover, style in zip(found.series, covers, styles, strict=True):
         key = keys.of(series.name)
         for stretch in series.stretches():
-            banded = [p for p in stretch if p.low is not None and p.high is not None and p.high > p.low]
-            if len(banded) == len(stretch) > 1:
-                there = " ".join(f"{along(p.x):.1f},{up(p.high):.1f}" for p in banded if p.high is not None)
-                back = " ".join(f"{along(p.x):.1f},{up(p.low):.1f}" for p in reversed(banded) if p.low is not None)
-                yield tag("polygon", points=f"{there} {back}", class_=f"band {style_classes(key)}")
-            else:
-                yield from (_whisker(along(p.x), p, up, f"reach {style_classes(key)}") for p in banded)
-            if len(stretch) > 1:
-                path = " ".join(f"{along(p.x):.1f},{up(p.y):.1f}" for p in stretch if p.y is not None)
-                yield tag("polyline", points=path, class_=f"line {style_classes(key)}")
-    for series in found.series:
+            for there, run in itertools.groupby(stretch, _has_range):
+                if there:
+                    yield _band(list(run), along, up, style_classes(key))
+            places = [(along(p.x), up(p.y)) for p in stretch if p.y is not None]
+            for deep, shared in _covered(places, cover):
+                yield tag("polyline", points=_path(shared), class_=f"under{deep} {style_classes(key)}")
+            if len(places) > 1:
+                classes = f"line {style_classes(key)}" + (f" {style}" if style else "")
+                yield tag("polyline", points=_path(places), class_=classes)
+    for series, cover, style in zip(found.series, covers, styles, strict=True):
         shown = series.shown
         lone = {id(stretch[0]) for stretch in series.stretches() if len(stretch) == 1}
         for p in shown:
-            if p.y is not None and (len(shown) <= FEW or id(p) in lone or p is shown[-1]):
-                yield mark(along(p.x), up(p.y), keys.of(series.name), f"{series.name}: {numbers.short(p.y)}")
+            few = (len(shown) <= FEW or p is shown[-1]) and style != "plain"
+            if p.y is not None and (few or id(p) in lone):
+                deep = min(DEEPEST, sum(round(along(p.x), 1) in places for places in cover))
+                text = f"{series.name}: {numbers.short(p.y)}"
+                yield mark(along(p.x), up(p.y), keys.of(series.name), text, 1 + 0.3 * deep)
+
+
+def _has_range(point: Point) -> bool:
+    return point.low is not None and point.high is not None and point.high > point.low
+
+
+def _band(points: list[Point], along: Callable[[float], float], up: Scale, classes: str) -> str:
+    """The range of neighbouring points, of a single one a whisker."""
+    if len(points) == 1:
+        return _whisker(along(points[0].x), points[0], up, f"reach {classes}")
+    there = [(along(p.x), up(p.high)) for p in points if p.high is not None]
+    back = [(along(p.x), up(p.low)) for p in reversed(points) if p.low is not None]
+    return tag("polygon", points=_path([*there, *back]), class_=f"band {classes}")
+
+
+def _covered(
+    places: list[tuple[float, float]], cover: Sequence[set[float]]
+) -> Iterator[tuple[int, list[tuple[float, float]]]]:
+    """The stretches of a curve that lie under others, each with how many those are."""
+    pairs = [
+        (min(DEEPEST, sum({round(a[0], 1), round(b[0], 1)} <= there for there in cover)), a, b)
+        for a, b in itertools.pairwise(places)
+    ]
+    for deep, run in itertools.groupby(pairs, lambda pair: pair[0]):
+        joined = list(run)
+        if deep:
+            yield deep, [joined[0][1], *(b for _, _, b in joined)]
+
+
+def _path(places: list[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
 
 def _bars(found: Read, along: Callable[[float], float], up: Scale, keys: Keys) -> Iterator[str]:
@@ -161,10 +250,12 @@ def _whisker(x: float, point: Point, up: Scale, class_: str) -> str:
     return tag("line", x1=x, x2=x, y1=up(point.low), y2=up(point.high), class_=class_)
 
 
-def _swatch(x: float, y: float, key: int, bars: bool) -> str:
+def _swatch(x: float, y: float, key: Look, bars: bool, *, marked: bool = True) -> str:
     if bars:
         return tag("rect", x=x + 5, y=y - 5, width=10.0, height=10.0, class_=f"bar {style_classes(key)}")
-    return tag("line", x1=x, x2=x + 20, y1=y, y2=y, class_=f"line {style_classes(key)}") + mark(x + 10, y, key)
+    return tag("line", x1=x, x2=x + 20, y1=y, y2=y, class_=f"line {style_classes(key)}") + (
+        mark(x + 10, y, key) if marked else ""
+    )
 
 
 def _dashes(x: float, y: float) -> str:
@@ -188,9 +279,11 @@ def _names_beside(
         wanted.append(up(level))
     places = apart(wanted, LINE, frame.top, frame.bottom)
     x = frame.right + 8
+    plain = {str(line["name"]) for line in chart["lines"] if line.get("style") == "plain"}
     for series, end, place in zip(found.series, ends, places, strict=False):
         key = keys.of(series.name)
-        yield _swatch(x, place, key, chart.get("kind") == "bars") + _name(x + 26, place, series, room)
+        marked = series.name not in plain
+        yield _swatch(x, place, key, chart.get("kind") == "bars", marked=marked) + _name(x + 26, place, series, room)
         if chart.get("kind") != "bars" and end and end.y is not None and along(end.x) > frame.right - 14:
             line = f"{along(end.x) + 4:.1f},{up(end.y):.1f} {x:.1f},{place:.1f}"
             yield tag("polyline", points=line, class_=f"lead {style_classes(key)}")
@@ -203,20 +296,16 @@ def _name(x: float, y: float, series: Series, room: float) -> str:
     return words(x, y + 4, text if series.shown else fitted(f"{series.name}: none", room))
 
 
-def _names_below(chart: dict[str, Any], found: Read, frame: Frame, keys: Keys, top: float) -> tuple[list[str], float]:
+def _names_below(
+    named: Sequence[tuple[str, Look | None]], wide: float, top: float, bars: bool
+) -> tuple[list[str], float]:
     """In rows, as many as are needed; says where they end."""
     parts, x, y = [], 0.0, top + 10
-    entries: list[tuple[str, int | None]] = [(series.name, keys.of(series.name)) for series in found.series]
-    if _level(chart) is not None:
-        entries.append((chart["level_name"], None))
-    for name, key in entries:
-        text = fitted(name, frame.width - 30)
+    for name, look in named:
+        text = fitted(name, wide - 30)
         needed = 26 + width(text) + 14
-        if x and x + needed - 14 > frame.width:
+        if x and x + needed - 14 > wide:
             x, y = 0.0, y + LINE + 2
-        parts += [
-            _dashes(x, y) if key is None else _swatch(x, y, key, chart.get("kind") == "bars"),
-            words(x + 26, y + 4, text),
-        ]
+        parts += [_dashes(x, y) if look is None else _swatch(x, y, look, bars), words(x + 26, y + 4, text)]
         x += needed
     return parts, y + 10 + SIZE / 2

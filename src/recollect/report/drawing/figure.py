@@ -1,10 +1,13 @@
-"""What all figures share: no display, text that stays text, and a font that has the glyphs."""
+"""What all files of figures share: their endings and places, and fonts that have the glyphs."""
 
+import difflib
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from ...core.errors import RecollectError
 
 FORMATS = (".png", ".svg", ".pdf")
 LARGEST = 6000  # pixels of a side: what is larger takes gigabytes, or is refused
@@ -18,49 +21,45 @@ PACKAGES = (  # blocks of characters and the Debian package whose fonts have the
 )
 
 
-class FigureError(ValueError):
+class FigureError(RecollectError):
     """A figure that cannot be drawn; its message is one line."""
 
 
-def canvas(width: float, height: float) -> tuple[Any, Any]:
-    """A figure and its axes, with no display."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams["svg.fonttype"] = "none"
-    matplotlib.rcParams["pdf.fonttype"] = 42
-    return pyplot.subplots(figsize=(width, height), layout="constrained")
-
-
 def check_path(path: str) -> None:
-    """Refuse a name that says no format, or a place that is no folder, before anything is computed."""
+    """Refuse a name that says no format before anything is computed; a folder that is not there is made."""
     if Path(path).suffix.lower() not in FORMATS:
         raise FigureError(f"{path}: expected a figure that ends in {', '.join(FORMATS)}, found another ending")
-    if not Path(path).absolute().parent.is_dir():
-        raise FigureError(f"{path}: expected a folder for the figure, found no {Path(path).parent}; make it first")
+    try:
+        Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FigureError(
+            f"{path}: expected a folder for the figure, found none that can be made ({error.strerror}); name another"
+        ) from None
 
 
-def save(figure: Any, path: str) -> None:
-    from matplotlib import pyplot
+def families(texts: Iterable[str], first: str | None = None, *, anyway: bool = False) -> list[str]:
+    """Fonts that together have every glyph of the texts, or a line that says which package has them.
 
-    check_path(path)
-    figure.savefig(path, dpi=min(150, LARGEST / max(figure.get_size_inches())))
-    pyplot.close(figure)
-
-
-def families(texts: Iterable[str]) -> list[str]:
-    """Fonts that together have every glyph of the texts, or a line that says which package has them."""
+    `first` is the font that is used wherever it has the glyph; `anyway` leaves glyphs that no font has.
+    """
     wanted = {ord(character) for text in texts for character in text if not character.isspace()}
+    fonts = installed()
+    if first is not None:
+        named = {name.lower(): name for name, _ in fonts}
+        name = named.get(first.lower())
+        if name is None:
+            close = difflib.get_close_matches(first.lower(), named, n=3)
+            near = ", ".join(named[one] for one in close) or "DejaVu Serif"
+            raise FigureError(f"--font: expected a font of this machine, found {first!r}; near it are {near}")
+        fonts = sorted(fonts, key=lambda font: font[0] != name)
     chosen: list[str] = []
-    for name, path in installed():
+    for name, path in fonts:
         if not wanted:
             break
         if found := wanted & glyphs(path):
             wanted -= found
             chosen.append(name)
-    if wanted:
+    if wanted and not anyway:
         some = "".join(chr(code) for code in sorted(wanted)[:5])
         package = next((p for (low, high), p in PACKAGES for code in wanted if low <= code <= high), "fonts-noto")
         raise FigureError(

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from ...core import numbers
 
+LEAST = 1e-300  # that a logarithmic axis can show: there is room for ticks below
+
 
 class Point(NamedTuple):
     x: float
@@ -61,7 +63,7 @@ def read(chart: dict[str, Any]) -> Read:
         nonlocal hidden
         if not numbers.known(value):
             return None
-        if log and value <= 0:
+        if log and value < LEAST:
             hidden += 1
             return None
         return float(value)
@@ -81,7 +83,7 @@ def read(chart: dict[str, Any]) -> Read:
 
 def _end(value: Any, log: bool) -> float | None:
     """An end of a range, where the axis can show it."""
-    return float(value) if numbers.known(value) and not (log and value <= 0) else None
+    return float(value) if numbers.known(value) and not (log and value < LEAST) else None
 
 
 def describe(read: Read) -> str:

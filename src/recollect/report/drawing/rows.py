@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core import numbers
-from .colour import Keys
-from .points import describe, read
+from .looks import Keys, Look
+from .points import LEAST, describe, read
 from .scale import Scale, roomy, span
-from .svg import escape, fitted, mark, picture, style_classes, tag, width, words
+from .svg import escape, fitted, mark, picture, style_classes, tag, width, words, wrapped
 
 NARROW = 400  # below this, a name stands above its row
 TIER = 15.0  # between the names of two levels
@@ -17,7 +17,7 @@ TIER = 15.0  # between the names of two levels
 @dataclass(frozen=True)
 class Row:
     name: str
-    key: int
+    key: Look
     value: float | None
     low: float | None
     high: float | None
@@ -28,33 +28,38 @@ class Row:
 def draw(chart: dict[str, Any], wide: float, keys: Keys) -> str:
     """A chart of kind dots (one line a name, its seeds under `seeds`) or bars, `wide` pixels across."""
     rows, dots = _rows(chart, keys), chart.get("kind") == "dots"
-    levels = [(name, value) for name, value in _levels(chart) if numbers.known(value)]
+    log = bool(chart.get("log_y")) and not dots
+    levels = [(name, value) for name, value in _levels(chart) if numbers.known(value) and not (log and value < LEAST)]
     values = [v for row in rows for v in (row.value, row.low, row.high, *row.seeds) if v is not None]
     values += [value for _, value in levels]
     most = 6 if wide >= NARROW else 4
-    log = bool(chart.get("log_y")) and not dots
     low, high = roomy(*span(values, log=log, zero=not dots), log=log, most=most)
     above = wide < NARROW
     said = _end_labels(chart, rows)
     names = 0.0 if above else min(0.3 * wide, max((width(row.name) for row in rows), default=0.0)) + 12
     side = 8.0 if above else max((width(text) for text in said), default=0.0) + 14
     scale = Scale(low, high, names + 12, wide - side - 12, log)
-    tiers = _tiers(levels, scale, wide)
-    top = 8 + TIER * (max(tiers, default=-1) + 1)
+    labels = _place_levels(levels, scale, wide)
+    top = 8 + TIER * (max((label.tier for label in labels), default=-1) + 1)
     pitch = 36.0 if above else 26.0
-    parts, y = [], top + pitch / 2
+    parts, bands, y = [], [], top + pitch / 2
     for row, text in zip(rows, said, strict=True):
         if row.heading:
             parts.append(words(0, y + 4, fitted(row.heading, wide), "strong"))
             y += 22
         parts += _row(row, text, scale, y, wide, names, above, dots)
+        bands.append((y - 1, y + pitch / 2) if above else (y - pitch / 2, y + pitch / 2))
         y += pitch
     bottom = y - pitch / 2
-    frame = list(_frame(chart, scale, most, top, bottom, wide))
-    frame += _level_lines(levels, tiers, scale, top, bottom)
-    return picture(
-        *frame, *parts, width=wide, height=bottom + 40, title=chart["title"], description=describe(read(chart))
-    )
+    frame = list(_frame(scale, most, top, bottom))
+    frame += _level_lines(labels, top, bands)
+    title = wrapped(chart["x"] if dots else chart["y"], wide)
+    middle = (scale.start + scale.end) / 2
+    for i, line in enumerate(title):
+        half = width(line) / 2
+        parts.append(words(min(max(middle, half), wide - half), bottom + 34 + 16 * i, line, "soft", "middle"))
+    height = bottom + 24 + 16 * len(title)
+    return picture(*frame, *parts, width=wide, height=height, title=chart["title"], description=describe(read(chart)))
 
 
 def _rows(chart: dict[str, Any], keys: Keys) -> list[Row]:
@@ -91,21 +96,38 @@ def _levels(chart: dict[str, Any]) -> list[tuple[str, Any]]:
     return [*single, *chart.get("levels", [])]
 
 
-def _tiers(levels: list[tuple[str, float]], scale: Scale, wide: float) -> list[int]:
-    """Above the plot, names of levels that would touch stand one over the other."""
-    taken: list[list[tuple[float, float]]] = []
-    found = []
-    for name, value in levels:
-        half = width(name) / 2 + 5
-        middle = min(max(scale(value), half), wide - half)
-        for tier, spans in enumerate([*taken, []]):
-            if tier == len(taken):
-                taken.append(spans)
-            if all(middle + half < a or middle - half > b for a, b in spans):
-                spans.append((middle - half, middle + half))
-                found.append(tier)
-                break
-    return found
+@dataclass(frozen=True)
+class Label:
+    """The name of a level: it begins (or, at the right edge, ends) at its line, which is `x`, in row `tier` above."""
+
+    text: str
+    x: float
+    tier: int
+    flipped: bool
+
+    @property
+    def span(self) -> tuple[float, float]:
+        wide = width(self.text) + 8
+        return (self.x - wide, self.x) if self.flipped else (self.x, self.x + wide)
+
+    def clashes(self, other: "Label") -> bool:
+        """Whether the two names touch, or the line of one, which begins at its name, goes through the other name."""
+        (a, b), (c, d) = self.span, other.span
+        if self.tier == other.tier:
+            return a < d and c < b
+        lower, higher = sorted((self, other), key=lambda label: label.tier)
+        return lower.span[0] < higher.x < lower.span[1]
+
+
+def _place_levels(levels: list[tuple[str, float]], scale: Scale, wide: float) -> list[Label]:
+    """Above the plot, in as many rows as it takes: no name touches another, and no line goes through a name."""
+    placed: list[Label] = []
+    for name, value in sorted(levels, key=lambda level: -level[1]):
+        text, x = fitted(name, wide / 2), scale(value)
+        sides = [x + width(text) + 8 > wide] * 2 if x < wide / 2 else [x + width(text) + 8 > wide, True]
+        tries = [Label(text, x, tier, side) for tier in range(len(levels) + 1) for side in sides]
+        placed.append(next((t for t in tries if not any(t.clashes(p) for p in placed)), tries[-1]))
+    return placed
 
 
 def _row(
@@ -140,24 +162,22 @@ def _row(
         yield mark(scale(row.value), y, row.key, f"{row.name}: {text}")
 
 
-def _frame(chart: dict[str, Any], scale: Scale, most: int, top: float, bottom: float, wide: float) -> Iterator[str]:
+def _frame(scale: Scale, most: int, top: float, bottom: float) -> Iterator[str]:
     for value, label in scale.ticks(most):
         x = scale(value)
         yield tag("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid")
         yield words(x, bottom + 15, label, "soft", "middle")
-    middle = (scale.start + scale.end) / 2
-    label = chart["x"] if chart.get("kind") == "dots" else chart["y"]
-    yield words(middle, bottom + 34, fitted(label, wide - 20), "soft", "middle")
 
 
-def _level_lines(
-    levels: list[tuple[str, float]], tiers: list[int], scale: Scale, top: float, bottom: float
-) -> Iterator[str]:
-    for (_, value), tier in zip(levels, tiers, strict=True):
-        x = scale(value)
-        yield tag("line", x1=x, x2=x, y1=top - 3 - TIER * tier, y2=bottom, class_="level")
-    for (name, value), tier in zip(levels, tiers, strict=True):
-        x, y, half = scale(value), top - 6 - TIER * tier, width(name) / 2
-        yield words(
-            min(max(x, half), scale.end + 8 - half if half < scale.end / 2 else x), y, name, "soft over", "middle"
-        )
+def _level_lines(labels: list[Label], top: float, bands: list[tuple[float, float]]) -> Iterator[str]:
+    """Through the marks of the rows, not through names that stand above them."""
+    for label in labels:
+        foot = top - 3 - TIER * label.tier
+        stretches = [(foot, top), *bands]
+        joined = [stretches[0]]
+        for a, b in stretches[1:]:
+            joined[-1:] = [(joined[-1][0], b)] if a <= joined[-1][1] + 0.5 else [joined[-1], (a, b)]
+        yield from (tag("line", x1=label.x, x2=label.x, y1=a, y2=b, class_="level") for a, b in joined)
+    for label in labels:
+        x = label.x - 4 if label.flipped else label.x + 4
+        yield words(x, top - 6 - TIER * label.tier, label.text, "soft", "end" if label.flipped else None)

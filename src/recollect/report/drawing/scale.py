@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ...core import numbers
 
 NICE = (1, 2, 2.5, 5, 10)
+LEAST_STEP = 1e-300  # between two ticks
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def roomy(low: float, high: float, *, log: bool = False, most: int = 6) -> tuple
 
 
 def nice_step(low: float, high: float, most: int, nice: Sequence[float] = NICE) -> float:
-    rough = (high - low) / max(1, most - 1)
+    rough = max((high - low) / max(1, most - 1), LEAST_STEP)
     power = 10.0 ** math.floor(math.log10(rough))
     return next(step * power for step in nice if step * power >= rough * (1 - 1e-9))
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from ...core import numbers
 from ...core.metric import Metric
-from ...race.summary import Standing, Summary
+from ...racing.summary import Standing, Summary
 
 Chart = dict[str, Any]
 Spread = tuple[float, float, float]  # mean, least and greatest over seeds
 POSITIONS = 32  # points of a curve over positions
 FEW_POSITIONS = 40  # that stand evenly; more are shown by their logarithm
+TOKENS, WORK = "tokens learned from", "FLOPs"  # titles of axes
 BANDS = 5  # curves that can show their range and still be told apart
 
 
@@ -82,7 +83,7 @@ def draw_learning(heat: Summary) -> list[Chart]:
         by_tokens.append(_line(heat, standing, [tokens[0] for tokens, *_ in points], values, watched.factor))
         by_seconds.append(_line(heat, standing, [seconds[0] for _, seconds, _ in points], values, watched.factor))
     return [
-        *_chart("Against tokens", "tokens learned from", watched.axis, by_tokens),
+        *_chart("Against tokens", TOKENS, watched.axis, by_tokens),
         *_chart("Against time", "seconds of training", watched.axis, by_seconds),
     ]
 
@@ -108,7 +109,7 @@ def draw_costs(heat: Summary) -> list[Chart]:
         work.append({"name": standing.name, "x": x, "y": [cost.get("flops") for cost in costs]})
         state.append({"name": standing.name, "x": x, "y": [cost.get("state_bytes") for cost in costs]})
     return [
-        *_chart("Work to read a sequence", "tokens read", "FLOPs", work, log_x=True, log_y=True),
+        *_chart("Work to read a sequence", "tokens read", WORK, work, log_x=True, log_y=True),
         *_chart("State after reading it", "tokens read", "bytes", state, log_x=True, log_y=True),
     ]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...core import numbers
-from ..drawing.colour import Keys
+from ..drawing.looks import Keys
 from . import page
 
 MANY = 24  # numbers of a list that are written out

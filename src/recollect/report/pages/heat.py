@@ -4,12 +4,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core import numbers
-from ...race.summary import MEANINGS, Standing, Summary
-from ..drawing.colour import Keys
+from ...racing.summary import MEANINGS, Standing, Summary
+from ..drawing.looks import Keys
 from . import charts
 from .page import anchor, describe_machine
 
 SOURCES = 4  # of answers, that are shown
+LONGEST = 90  # characters of each side of an example
+EXAMPLES = {  # of tasks whose rows show none: what is read, and what is asked for
+    "recall": ("k3 v7  k9 v1  k5 v4  …  k9 ?", "v1"),
+    "copy": ("4 1 7 3  go", "4 1 7 3"),
+    "adding": (".2  .7*  .1  .5*  .9", "1.2, the sum of the two that are marked"),
+    "parity": ("1 0 1 1", "1: the count of ones is odd"),
+    "gap": ("Anna grew up in France … she speaks fluent", "French"),
+}
+ORDER = {  # of models that are made with what a Transformer learns from examples: in what
+    **dict.fromkeys(("attend", "context", "fixed", "lstm", "gru", "rnn"), "its recurrence"),
+    **dict.fromkeys(("conv", "tcn"), "its kernels"),
+}
 
 
 def describe(heat: Summary) -> dict[str, Any]:
@@ -18,10 +30,12 @@ def describe(heat: Summary) -> dict[str, Any]:
     return {
         "id": anchor("heat", heat.name),
         "title": heat.title,
-        "question": heat.heat.get("question"),
+        "question": part_question(str(heat.heat.get("question") or "")),
         "metric": heat.metric,
         "meaning": MEANINGS.get(heat.metric.name),
         "terms": heat.terms_in_words(),
+        "example": find_example(heat),
+        "holds_for": limit_to_terms(heat),
         "verdict": heat.verdict(),
         "baselines": heat.compare_to_baselines(),
         "seeds": count_seeds(heat),
@@ -47,14 +61,57 @@ def describe(heat: Summary) -> dict[str, Any]:
     }
 
 
-def share_colours(heat: Summary, keys: Keys) -> None:
+def share_looks(heat: Summary, keys: Keys) -> None:
     """A rung looks like its model elsewhere on the page, unless several rungs are of one model."""
     models = [standing.model for standing in heat.standings]
     if len(set(models)) < len(models):
         models = [standing.name for standing in heat.standings]
-    keys.together(models)
-    for standing, model in zip(heat.standings, models, strict=True):
-        keys.alike(standing.name, model)
+        keys.together(models)
+    else:
+        keys.models(models)
+        for standing, model in zip(heat.standings, models, strict=True):
+            keys.alike(standing.name, model)
+
+
+def part_question(text: str) -> tuple[str, str]:
+    """The first sentence, for above the results, and the rest."""
+    first, stop, rest = text.partition(". ")
+    return (first + stop).strip(), rest
+
+
+def find_example(heat: Summary) -> tuple[str, str] | None:
+    """What is given and what is asked for: from a row of the heat, else as the task is."""
+    for answer in list_answers(heat.standings):
+        if answer["source"] and answer["reference"]:
+            return _shorten(answer["source"]), _shorten(answer["reference"])
+    for _, prompt, _ in list_texts(heat.standings):
+        if prompt:
+            return f"…{prompt[-LONGEST:]}" if len(prompt) > LONGEST else prompt, "the next token, one after the other"
+    return EXAMPLES.get(str(heat.heat.get("task")))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST].rstrip() + "…"
+
+
+def limit_to_terms(heat: Summary) -> str:
+    """What size and what training the order holds for, and why a Transformer may stand behind smaller ideas there."""
+    params, steps = heat.terms.get("params"), heat.terms.get("steps")
+    size = f"about {numbers.brief(params)} parameters" if params is not None and numbers.known(params) else ""
+    length = f"{numbers.brief(steps)} steps of training" if steps is not None and numbers.known(steps) else ""
+    terms = " and ".join(part for part in (size, length) if part)
+    if not terms or not heat.ranked:
+        return ""
+    text = f"This order is that of {terms}; at other sizes, or after more training, it may be another."
+    models = [standing.model for standing in heat.ranked]
+    before = models[: models.index("transformer")] if "transformer" in models else []
+    ahead = next((model for model in before if model in ORDER), None)
+    if ahead is None:
+        return text
+    return (
+        f"{text} A Transformer has to learn from examples what order means and where to look, and here it gets few of "
+        f"them; {ahead} has the order in {ORDER[ahead]}."
+    )
 
 
 def count_seeds(heat: Summary) -> str:
@@ -93,6 +150,7 @@ def rank_entries(heat: Summary) -> list[dict[str, Any]]:
                 "unfair": standing.unfair,
                 "value": heat.metric.write(standing.mean),
                 "range": heat.metric.write_range(min(standing.values), max(standing.values)) if several else "one seed",
+                "behind": heat.judged.behind_cell(standing.name),
                 "costs": [
                     f"{numbers.count(counts)} counts" if counts else params,
                     numbers.count(standing.average("tokens")),

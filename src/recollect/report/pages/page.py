@@ -1,6 +1,9 @@
 """Self-contained HTML pages from jinja2 templates: real text, charts as inline SVG, for screen, phone and paper."""
 
 import re
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -9,18 +12,27 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...core.files import write_aside
-from ...race.summary import Name
+from ...racing.summary import Name
 from ..drawing import chart as charts
-from ..drawing import colour, svg
+from ..drawing import colour, curves, looks, panel, svg
 
 WIDTHS = {"full": 860, "half": 416, "phone": 328}  # pixels at which a chart is drawn; the page shows the one that fits
 
 
 def render(template: str, **context: Any) -> str:
-    """The whole page. Its policy lets a browser load nothing from any other place."""
-    style = resources.files("recollect.report").joinpath("templates", "style.css").read_text(encoding="utf-8")
-    rules = f":root{{{colour.variables()}}}\n{style}{charts.stylesheet()}"
-    return TEMPLATES.get_template(template).render(style=Markup(rules), explain=Glossary(), **context)
+    """The whole page. Its policy lets a browser load nothing from any other place, and run its own script alone."""
+    style = Markup(f":root{{{colour.variables()}}}\n{_read('style.css')}{charts.stylesheet()}")
+    script = Markup(_read("theme.js"))
+    return TEMPLATES.get_template(template).render(style=style, script=script, explain=Glossary(), **context)
+
+
+def _read(name: str) -> str:
+    return resources.files("recollect.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def hash_source(text: str) -> Markup:
+    """A script or style as a page's policy names it: whatever else the page might hold is not run."""
+    return Markup(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'")
 
 
 def write(path: Path, text: str) -> Path:
@@ -47,9 +59,14 @@ def anchor(*words: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "-") else "-" if c == " " else f"_{ord(c)}" for c in text)
 
 
-def draw(chart: dict[str, Any], keys: colour.Keys, width: str) -> Markup:
+def draw(chart: dict[str, Any], keys: looks.Keys, width: str, names: bool = True) -> Markup:
     """A chart as SVG, whose own texts are escaped where they are drawn."""
-    return Markup(charts.inline(chart, WIDTHS[width], keys))
+    return Markup(charts.inline(chart, WIDTHS[width], keys, names=names))
+
+
+def legend(drawn: Sequence[dict[str, Any]], keys: looks.Keys, width: str) -> Markup:
+    """The names that charts share, for below them; nothing where each has its own."""
+    return Markup(curves.legend(drawn, WIDTHS[width], keys) if panel.share_names(drawn) else "")
 
 
 def escape(value: Any) -> Any:
@@ -86,6 +103,6 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.globals |= {"anchor": anchor, "draw": draw}
+TEMPLATES.globals |= {"anchor": anchor, "draw": draw, "legend": legend, "hash": hash_source}
 TEMPLATES.filters["code"] = mark_code
 TEMPLATES.tests["name"] = lambda piece: isinstance(piece, Name)

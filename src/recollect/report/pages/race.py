@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from ...core import numbers
-from ...race.summary import Summary, load, summarize
-from ..drawing.colour import Keys
+from ...racing.summary import Summary, load, summarize
+from ..drawing.looks import Keys
 from . import page
-from .heat import describe, share_colours
+from .heat import describe, share_looks
 
 CARD = {"state": "STATE", "update": "UPDATE", "read": "READ", "grows": "grows", "fast": "fast form"}
 
@@ -21,15 +21,14 @@ def write(folder: Path) -> Path:
 def render(race: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     heats, keys = summarize(race, rows), Keys()
     for heat in heats:
-        share_colours(heat, keys)
+        share_looks(heat, keys)
     standings = [standing for heat in heats for standing in heat.standings]
     return page.render(
         "race.html",
-        title=str(race.get("title") or "A race of memories"),
+        title=heats[0].title if len(heats) == 1 else str(race.get("title") or "A race of memories"),
         command=race.get("command") or numbers.MISSING,
         keys=keys,
         models=len({standing.model for standing in standings}),
-        forms=len({standing.name for standing in standings}),
         heats=[describe(heat) for heat in heats],
         cards=_cards(rows),
         unequal=_unequal(heats),

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from ...data.files import DataError, lines
+from ...data.errors import DataError
+from ...data.files import lines
+from ...data.limits import CAPTION
 
 NAMED = 3  # of what was left out, so many are named
 _NUMBERED = re.compile(r"#\d+$")
@@ -62,6 +64,8 @@ def read_captions(path: Path, skipped: Skipped | None = None) -> dict[str, list[
         if name is None:
             if caption.strip():
                 skipped.add("lines that are no `name TAB caption`", f"line {number:,} of {path.name}")
+        elif len(caption) > CAPTION:
+            skipped.add(f"captions of more than {CAPTION:,} characters", f"line {number:,} of {path.name}")
         elif words := plain(caption):
             if words not in (known_ones := found.setdefault(_NUMBERED.sub("", name), [])):
                 known_ones.append(words)

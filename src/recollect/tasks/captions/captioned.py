@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.files import write_aside
+from ...core.summary import DataSummary, FileList
 from ...data.files import DataError, load_json
 from ...data.tokenizers.sentences import SentenceTokenizer
 
@@ -81,3 +82,16 @@ class Captioned:
     fingerprint: str  # over pixels, captions and words: the same wherever the files lie
     notes: list[str]
     mirrored: bool = True  # whether the captions of a picture are those of its mirror image too
+    files: FileList | None = None
+
+
+def summarize(data: Captioned) -> DataSummary:
+    """The pictures, captions and words of each split."""
+    parts = {"train": data.train, "valid": data.valid} | ({} if data.test is None else {"test": data.test})
+    splits: dict[str, dict[str, int]] = {}
+    for split, part in parts.items():
+        splits[split] = {"pictures": len(part), "captions": len(part.offsets) - 1, "words": len(part.tokens)}
+        if data.tokenizer.unknown is not None:
+            splits[split]["unknown"] = int(np.count_nonzero(part.tokens == data.tokenizer.unknown))
+    facts = {"vocabulary": data.tokenizer.size, "pixels": f"{data.pixels} × {data.pixels}"}
+    return DataSummary(name=data.name, files=data.files, splits=splits, facts=facts, notes=data.notes)

@@ -9,13 +9,15 @@ One picture is in memory at a time. What cannot be used is counted and named.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Any, TypedDict
 
 import numpy as np
 
-from ...data.cache import Entry, Loaded, Sources, cache_folder, name_folder
-from ...data.files import DataError, StrPath
+from ...core import typed
+from ...data.byte_files import StrPath, path_of
+from ...data.cache import Entry, EntryWriter, Loaded, Sources, cache_folder, name_folder
+from ...data.errors import DataError
 from . import scenes
 from .captioned import FORMAT, Artifacts, Captioned
 from .settings import COUNT, LONGEST, SHARE
@@ -23,6 +25,7 @@ from .sources import SETS, SHAPES, KnownPictures, PictureSource, Scenes, open_fo
 from .tokens import assemble
 
 PIXELS = 96
+LISTS = ("name", "captions", "boxes", "named", "held_out")  # of a split, beside its pixels
 
 
 def load(
@@ -61,25 +64,49 @@ def load(
     elif name in SETS:
         source = KnownPictures(name, size, SETS[name].find(data_dir, cache))
     else:
-        source = open_folder(Path(name).expanduser(), size, share, whole)
+        source = open_folder(path_of(name), size, share, whole)
     settings = {"format": FORMAT, "pixels": size, "work": source.describe()}
     folder = cache_folder(cache) / "pictures" / name_folder(source.name, settings)
     entry = Entry(folder, "pictures", Sources(source.paths), settings, "pictures")
-    return assemble(source, entry.load() or _store(entry, source, size), size, least, longest, artifacts)
+    found = entry.load_or_make(partial(_check_pictures, size), partial(_store, entry, source, size))
+    return assemble(source, found, size, least, longest, artifacts)
 
 
-def _store(entry: Entry, source: PictureSource, pixels: int) -> Loaded:
+class _SplitContent(TypedDict):
+    """What the cache holds of a split beside its pixels: a value for each picture in every list."""
+
+    name: list[str]
+    captions: list[list[str]]
+    boxes: list[list[tuple[int, int, int, int]] | None]
+    named: list[list[list[int]] | None]
+    held_out: list[bool | None]
+
+
+class _Content(TypedDict):
+    splits: dict[str, _SplitContent]
+    notes: list[str]
+
+
+def _check_pictures(pixels: int, found: Loaded) -> Loaded:
+    """The pictures in the cache, where each has its pixels and captions."""
+    content = typed.read(found.content, _Content)
+    for split, lists in content["splits"].items():
+        shape = (len(lists["name"]), pixels, pixels, 3)
+        if found.arrays[split].shape != shape or {len(lists[name]) for name in LISTS} != {shape[0]}:
+            raise DataError(f"expected pixels and captions of {shape[0]:,} pictures in the cache, found others")
+    return found
+
+
+def _store(entry: Entry, source: PictureSource, pixels: int, writer: EntryWriter) -> None:
     """Read every picture, and write it to the cache."""
     notes: list[str] = []
     splits: dict[str, dict[str, list[Any]]] = {}
-    with entry.write() as writer:
-        hashes = {file["path"]: file["sha256"] for file in entry.sources.record()["files"]}
-        for row in source.rows(hashes, notes):
-            if row.split not in splits:
-                splits[row.split] = {name: [] for name in ("name", "captions", "boxes", "named", "held_out")}
-                writer.add_array(row.split, np.dtype("u1"), (pixels, pixels, 3))
-            writer.arrays[row.split].append(row.image[None])
-            for name, values in splits[row.split].items():
-                values.append(getattr(row, name))
-        writer.content = {"splits": splits, "notes": notes}
-    return entry.load_written()
+    hashes = {file["path"]: file["sha256"] for file in entry.sources.record()["files"]}
+    for row in source.rows(hashes, notes):
+        if row.split not in splits:
+            splits[row.split] = {name: [] for name in LISTS}
+            writer.add_array(row.split, np.dtype("u1"), (pixels, pixels, 3))
+        writer.arrays[row.split].append(row.image[None])
+        for name, values in splits[row.split].items():
+            values.append(getattr(row, name))
+    writer.content = {"splits": splits, "notes": notes}

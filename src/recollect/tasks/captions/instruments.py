@@ -81,7 +81,9 @@ def read_gaze(run: LoadedRun[Any, Any], options: Options) -> Reading:
         best = run.task.hypotheses(run.model, "valid", search_settings(run.config.task), 1)[0][0]
     found = gaze(run, image, best, layer=options.layer, head=options.head)
     cells = found.weights.flatten(1).tolist()
-    chart = Map(title=found.kind, x="part of the picture, row by row", y="word", values=cells, rows=found.words)
+    chart = Map(
+        title=found.kind, x="part of the picture, row by row", y="word", values=cells, rows=found.words, unit="share"
+    )
     figures = {"words": found.words, "kind": found.kind, "weights": found.weights.tolist()}
     text = run.artifacts.tokenizer.decode(best.tokens)
     return Reading(summary=[text, found.kind], figures=figures, charts=[chart], picture=picture)

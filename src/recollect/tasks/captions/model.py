@@ -17,6 +17,7 @@ from typing import Literal, Self
 from torch import Tensor
 
 from ...core.contract import ContractError, Memory
+from ...core.settings import MOST_LAYERS, at_least
 from ...models.seq2seq import Decoder, DecoderConfig
 from . import vision
 
@@ -34,7 +35,7 @@ class Config(DecoderConfig):
     align: Literal["align-first", "cell-first"] = "cell-first"
     pixels: int = 96
     channels: int = 16
-    blocks: int = 2
+    blocks: int = at_least(1, default=2, most=MOST_LAYERS)
     self_attention: bool = False
 
     def __post_init__(self) -> None:

@@ -1,15 +1,19 @@
 """One picture: any file that Pillow opens, as RGB on white, upright, its first frame."""
 
 import io
+import os
 import warnings
-from pathlib import Path
-from typing import Any
+from functools import cache
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...data.files import DataError, StrPath
+from ...core.files import FileError, open_regular
+from ...data.byte_files import StrPath
+from ...data.errors import DataError
+from ...data.limits import PICTURE_BYTES, PICTURE_PIXELS
 
-MOST = 50_000_000  # pixels of a picture that is read whole
+MOST = PICTURE_PIXELS
 
 
 class PictureError(DataError):
@@ -27,13 +31,11 @@ def read_picture(
     from PIL import Image
 
     name = name or ("the picture" if isinstance(source, bytes) else str(source))
-    if not isinstance(source, bytes):
-        _refuse_no_file(Path(source))
-    opened: Any = io.BytesIO(source) if isinstance(source, bytes) else source
+    opened: Any = io.BytesIO(source) if isinstance(source, bytes) else _open(source)
     try:
-        with warnings.catch_warnings():
+        with opened, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's doubts about a file are no errors, and its limit is ours below
-            with Image.open(opened) as image:
+            with Image.open(opened, formats=_formats()) as image:
                 return _read(image, side, square, name)
     except PictureError:
         raise
@@ -50,14 +52,29 @@ def read_picture(
         ) from None
 
 
-def _refuse_no_file(path: Path) -> None:
+@cache
+def _formats() -> tuple[str, ...]:
+    """What Pillow opens, but EPS: that is a program, which Ghostscript would run."""
+    from PIL import Image
+
+    Image.preinit()  # the common ones come first
+    Image.init()
+    return tuple(name for name in Image.ID if name != "EPS")
+
+
+def _open(path: StrPath) -> BinaryIO:
     try:
-        if path.is_dir():
-            raise PictureError(f"{path}: expected a picture, found a folder")
-        if not path.stat().st_size:
-            raise PictureError(f"{path}: expected a picture, found an empty file")
+        file = open_regular(path)
+    except FileError as error:
+        raise PictureError(str(error).replace("a regular file", "a picture")) from None
     except OSError as error:
         raise PictureError(f"{path}: expected a picture, found {error.strerror or error}") from None
+    size = os.fstat(file.fileno()).st_size
+    if not 0 < size <= PICTURE_BYTES:
+        file.close()
+        found = f"a file of {size:,} bytes, more than {PICTURE_BYTES:,}" if size else "an empty file"
+        raise PictureError(f"{path}: expected a picture, found {found}")
+    return file
 
 
 def _read(image: Any, side: int, square: bool, name: str) -> tuple[np.ndarray, list[str]]:

@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from ...core.settings import ContractError, check_settings, option
+from ...core.settings import ContractError, at_least, check_file_names, check_settings, option
 
 SHARE = 0.1  # of the pictures, for validation, and as much for the test
 LONGEST = 40  # words of a caption that is trained on
 COUNT = 12_000  # rendered scenes to train on
+MOST = 1_000_000  # of them: some 10 GB of pictures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,13 +24,12 @@ class DataConfig:
     least: int | None = None
     longest: int = LONGEST
     held_out: float = SHARE
-    count: int = COUNT
+    count: int = at_least(12, default=COUNT, most=MOST)
     whole: bool = False
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if not isinstance(self.data, tuple) or not all(isinstance(part, str) for part in self.data):
-            raise ContractError(f"data: expected data to be names of folders, found {self.data!r}")
+        check_file_names(self, ("data",))
         if self.pixels is not None and not 16 <= self.pixels <= 1024:
             raise ContractError(f"data: expected pixels from 16 to 1024, found {self.pixels}")
 
@@ -48,12 +48,12 @@ class Config:
     smoothing: float = 0.0
     flip: bool | None = None
     crop: float | None = None
-    grain: int = 1
+    grain: int = at_least(1, default=1, most=4_096)
     choose: Literal["nats", "bleu", "exact"] = "nats"
     eval_images: int = 500
-    beam: int = 3
+    beam: int = at_least(1, default=3, most=10_000)
     length_penalty: float = 0.6
-    extra: int = 30
+    extra: int = at_least(1, default=30, most=100_000)
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -110,7 +111,7 @@ def packed(path: Path) -> Iterator[tuple[str, bytes]]:
     try:
         with np.load(path, allow_pickle=False) as found:
             content, offsets, names = found["jpeg"], found["offsets"], found["names"]
-    except (OSError, KeyError, ValueError, EOFError) as error:
+    except (OSError, KeyError, ValueError, EOFError, BadZipFile) as error:
         raise DataError(f"expected jpeg, offsets and names in {path}, found something else ({error})") from None
     good = content.dtype == np.uint8 and content.ndim == offsets.ndim == names.ndim == 1 and names.dtype.kind == "U"
     if not good or len(offsets) != len(names) + 1 or offsets[-1] != len(content) or (np.diff(offsets) < 0).any():

@@ -16,9 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core import pieces
 from ...core import state as states
 from ...core.artifacts import artifact_path
 from ...core.contract import Memory
+from ...core.settings import refuse_both_ways
+from ...core.summary import DataSummary
 from ...core.task import LoadedRun, Loss, RunConfig
 from ...data.files import DataError, absolute_name
 from ...data.tokenizers.sentences import SentenceTokenizer
@@ -28,7 +31,8 @@ from ...decode.translate import looks, pad
 from ..decoding import SAMPLES, DecodingTask, greedy_settings, guess_baselines, logits_of, search_settings, token_losses
 from . import data, model, probe
 from .bleu import ORDERS, bleu_metric, score_captions
-from .captioned import Artifacts, Captioned, Part, load_artifacts, save_artifacts
+from .captioned import Artifacts, Captioned, Part, load_artifacts, save_artifacts, summarize
+from .export import CaptionsExports
 from .images import apply_views, box_coverage, random_views, to_floats
 from .settings import Config, DataConfig
 from .sources import SETS, SHAPES
@@ -54,9 +58,11 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
     name = "captions"
     data_config = DataConfig
     task_config = Config
+    exports = CaptionsExports()
     model_config = model.Config
     usual: ClassVar[Mapping[str, str]] = {"lr": "2e-3", "weight_decay": "0.01", "steps": "2000", "batch": "32"}
     request_options: ClassVar[Sequence[str]] = ("image",)
+    refused: ClassVar[Mapping[str, str]] = refuse_both_ways("captions, which are written from left to right")
 
     def __init__(self, config: Config, data: Captioned, device: torch.device | str = "cpu", seed: int = 0) -> None:
         super().__init__(config, data, device, seed)
@@ -97,6 +103,10 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
             f"{len(data.train):,} pictures of {data.name} at {data.pixels} pixels, "
             f"{len(data.train.offsets) - 1:,} captions of {data.tokenizer.size:,} words"
         )
+
+    @classmethod
+    def data_summary(cls, data: Captioned) -> DataSummary:
+        return summarize(data)
 
     @classmethod
     def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Artifacts) -> DataConfig:
@@ -264,8 +274,9 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
             "seconds": seconds,
             "search": f"beam {search.beam}, length penalty {search.length_penalty}",
         }
+        right = np.array([text in some for text, some in zip(texts, references, strict=True)])
+        found["pieces"] = {"exact": pieces.cut(right)}
         if part.held_out is not None:
-            right = np.array([text in some for text, some in zip(texts, references, strict=True)])
             held = part.held_out[: len(texts)]
             found["exact_by"] = {
                 name: {"exact": float(right[which].mean()), "images": int(which.sum())}
@@ -326,21 +337,23 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
     def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
         """BLEU of captions by beam search, beside those of other pictures and of one caption for all; and the loss."""
         found = self.described(model, split, search_settings(self.config, **options.get("search", {})))
-        part = self.part(split)
+        part, in_pieces = self.part(split), found.pop("pieces")
         scenic = part.boxes is not None
         name = "exact" if scenic else "bleu"
         how = "one of the true captions" if scenic else f"lowercased, tokenised, {found['signature']}"
         most = max(map(len, part.captions))
+        forced = self.forced(model, split)
         rule = f"{how}, {found['search']}, {found['images']:,} pictures, up to {most} references each"
         return {
             "metric": {"name": name, "value": found[name], "rule": rule},
             "described": found,
             "constant": self.constant(split),
-            "forced": self.forced(model, split),
+            "forced": forced,
             "forced_shuffled": self.forced(model, split, shift=len(part) // 2),
             "gaze": self.gaze(model, split),
             "baselines": self.baselines(split),
-        }
+            "compared": {"name": "nats_per_token", "value": forced["nats_per_token"]},
+        } | ({"pieces": in_pieces} if options.get("pieces") else {})
 
     @classmethod
     def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...data.cache import Loaded, hash_json
+from ...data.file_lists import list_files
 from ...data.files import DataError
 from ...data.moses import Preparation
 from ...data.tokenizers.sentences import SentenceTokenizer
@@ -57,6 +58,7 @@ def assemble(
         fingerprint=hash_json([pixels, about, tokenizer.to_json()]),
         notes=notes,
         mirrored=source.mirrored,
+        files=list_files(source.paths, encoding=None),
     )
 
 

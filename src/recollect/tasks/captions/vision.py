@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, relu
 
 from ...core.contract import ContractError, Memory, check_settings
+from ...core.settings import MOST_LAYERS, at_least
 from ...layers.position import sinusoids
 
 LARGEST_GRID = 8  # a picture is halved until its grid has at most so many cells a side
@@ -35,7 +36,7 @@ class Config:
 
     pixels: int = 96
     channels: int = 16
-    blocks: int = 2
+    blocks: int = at_least(1, default=2, most=MOST_LAYERS)
     self_attention: bool = False
     dropout: float = 0.0
 

@@ -1,14 +1,17 @@
 """Labelled sequences as arrays: texts from a table, or images from IDX files.
 
-A table is UTF-8, plain or gzip: one text a line, a tab, its label, in either order, with or without a header. Rows of
+A table is UTF-8, plain or gzip: one text a line, a tab, its label, in either order, with or without a header, or CSV
+with commas or semicolons, whose texts may stand in quotes. Rows of
 a text become one array of tokens end to end, so that millions of lines cost a few bytes a token. An image is a
 sequence of its pixels, or of its rows, of numbers from 0 to 255.
 """
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from ...data.file_lists import describe_skipped, list_files
 from ...data.files import DataError, StrPath
 from .images import read_images
 from .labelled import Artifacts, Labelled, StepName
@@ -44,15 +47,22 @@ def load(
     """
     data = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not data:
-        raise DataError(f"expected labelled data, found none; name a .tsv file with --data, or {' or '.join(SETS)}")
+        raise DataError(
+            f"expected labelled data, found none; name a .csv or .tsv file with --data, or {' or '.join(SETS)}"
+        )
     if (images := find_images(data, data_dir, cache)) is not None:
         if valid or test:
             raise DataError("expected images without files of their own for validation, found some; leave them out")
-        return read_images(Path(data[0]).name, images, step, permute, artifacts)
+        found = read_images(Path(data[0]).name, images, step, permute, artifacts)
+        every = [path for some in images.values() for path in some]
+        return replace(found, files=list_files(every, encoding=None))
     if artifacts is not None and artifacts.tokenizer is None:
         raise DataError(f"expected images, as the run was trained on, found {data[0]}; name a folder of IDX files")
-    name, paths = find_tables(data, valid, test, data_dir, cache)
+    skipped: list[tuple[Path, str]] = []
+    name, paths = find_tables(data, valid, test, data_dir, cache, lambda path, reason: skipped.append((path, reason)))
     table = Table(paths["train"], label_column, text_column, header, artifacts)
     if "valid" not in paths and not 0 < share < 1:
         raise DataError(f"expected a validation share between 0 and 1, found {share}; or name validation files")
-    return read_texts(name, paths, table, tokenizer, vocab, share, longest, artifacts)
+    found = read_texts(name, paths, table, tokenizer, vocab, share, longest, artifacts)
+    every = [path for some in paths.values() for path in some]
+    return replace(found, notes=[*describe_skipped(skipped), *found.notes], files=list_files(every, skipped))

@@ -2,14 +2,21 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core import typed
+from ...core.artifacts import artifact_path, read_artifact
+from ...core.errors import RunError
+from ...core.summary import DataSummary, FileList
 from ...data import tokenizers
 from ...data.tokenizers.base import LONGEST_WORD, Tokenizer
 from .settings import StepName
+
+LARGEST_SIDE = 65_536  # of an image
 
 
 class Part(NamedTuple):
@@ -18,6 +25,17 @@ class Part(NamedTuple):
     values: np.ndarray  # the tokens of all rows, end to end; of images N T D, from 0 to 255
     lengths: np.ndarray  # N
     labels: np.ndarray  # N, numbers of classes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """labels.json: the artifacts but for the tokenizer, which has a file of its own."""
+
+    classes: tuple[str, ...]
+    longest: int
+    shape: tuple[int, int] | None
+    step: StepName
+    permute: int | None = field(metadata={"least": 0})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +63,11 @@ class Artifacts:
         # no token is longer than a word may be, so the rest of a very long text need not be read
         return self.tokenizer.encode(text[: self.longest * (LONGEST_WORD + 1)])[: self.longest]
 
+    def is_unknown(self, row: np.ndarray) -> bool:
+        """Whether a text has tokens, and none of them is in the vocabulary."""
+        unknown = None if self.tokenizer is None else self.tokenizer.unknown
+        return unknown is not None and len(row) > 0 and bool((row == unknown).all())
+
     def lay_out(self, images: np.ndarray) -> np.ndarray:
         """Images (N, rows, columns) as sequences: N T D."""
         flat = images.reshape(len(images), -1)
@@ -63,18 +86,28 @@ class Artifacts:
 
     @classmethod
     def from_json(cls, data: Any, tokenizer: Tokenizer | None) -> "Artifacts":
-        """The inverse of `to_json`; anything else is a ValueError, TypeError or KeyError."""
-        classes, shape = [str(name) for name in data["classes"]], data["shape"]
-        if len(classes) < 2 or (shape is None) == (tokenizer is None) or data["step"] not in ("pixel", "row"):
-            raise ValueError("these are not the labels of a run")
-        return cls(
-            classes=tuple(classes),
-            tokenizer=tokenizer,
-            longest=int(data["longest"]),
-            shape=None if shape is None else (int(shape[0]), int(shape[1])),
-            step=data["step"],
-            permute=None if data["permute"] is None else int(data["permute"]),
-        )
+        """The inverse of `to_json`; anything else is a ValueError."""
+        found = typed.read(data, Stored)
+        if len(set(found.classes)) < max(2, len(found.classes)):
+            raise ValueError("expected two or more different classes, found others")
+        if (found.shape is None) == (tokenizer is None):
+            raise ValueError("expected the shape of images or a tokenizer, found both or neither")
+        if found.shape is not None and not all(0 < side <= LARGEST_SIDE for side in found.shape):
+            raise ValueError(f"expected images of up to {LARGEST_SIDE:,} pixels a side, found {list(found.shape)}")
+        return cls(tokenizer=tokenizer, **vars(found))
+
+
+def load_artifacts(folder: Path) -> Artifacts:
+    """The labels, the tokenizer and the layout in a folder."""
+    content = read_artifact(folder, "labels.json")
+    texts = isinstance(content, dict) and content.get("shape") is None
+    tokenizer = tokenizers.load(artifact_path(folder, "tokenizer.json")) if texts else None
+    try:
+        return Artifacts.from_json(content, tokenizer)
+    except ValueError as error:
+        raise RunError(
+            f"{folder / 'labels.json'}: expected the labels of a run, found something else ({error})"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -88,6 +121,7 @@ class Labelled:
     test: Part | None
     fingerprint: str
     notes: list[str]
+    files: FileList | None = None
 
 
 def assemble(name: str, artifacts: Artifacts, parts: dict[str, Part], notes: list[str]) -> Labelled:
@@ -100,3 +134,18 @@ def assemble(name: str, artifacts: Artifacts, parts: dict[str, Part], notes: lis
         for values in part:
             digest.update(np.ascontiguousarray(values).data)
     return Labelled(name, artifacts, parts["train"], parts["valid"], parts.get("test"), digest.hexdigest(), notes)
+
+
+def summarize(data: Labelled) -> DataSummary:
+    """The rows and tokens of each split, and how often each label occurs in training."""
+    parts = {"train": data.train, "valid": data.valid} | ({} if data.test is None else {"test": data.test})
+    tokenizer = data.artifacts.tokenizer
+    splits: dict[str, dict[str, int]] = {}
+    for split, part in parts.items():
+        splits[split] = {"rows": len(part.labels), "tokens" if tokenizer else "steps": int(part.lengths.sum())}
+        if tokenizer is not None and tokenizer.unknown is not None:
+            splits[split]["unknown"] = int(np.count_nonzero(part.values == tokenizer.unknown))
+    times = np.bincount(data.train.labels, minlength=len(data.artifacts.classes)).tolist()
+    counts = {"labels": dict(zip(data.artifacts.classes, times, strict=True))}
+    facts = {"vocabulary": tokenizer.size} if tokenizer else {}
+    return DataSummary(name=data.name, files=data.files, splits=splits, counts=counts, facts=facts, notes=data.notes)

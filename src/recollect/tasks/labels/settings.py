@@ -5,6 +5,7 @@ from typing import Literal
 
 from ...core.settings import ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
+from ...data.limits import VOCABULARY
 
 StepName = Literal["pixel", "row"]
 
@@ -20,7 +21,7 @@ class DataConfig:
     valid: tuple[str, ...] = option((), "Validation text (default: the end of the data).")
     test: tuple[str, ...] = ()
     tokenizer: str = option("words", "chars, bytes, words or bpe.")
-    vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True)
+    vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True, most=VOCABULARY)
     share: float = 0.1
     longest: int = 1_000
     label_column: str | None = None

@@ -1,9 +1,11 @@
 """Sources of labelled sequences: known sets, a folder of IDX files, or tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...data.files import DataError, StrPath, files
+from ...data.byte_files import StrPath, path_of
+from ...data.errors import DataError
+from ...data.files import files
 from ...data.known import LabelSet, sets_of
 
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -19,7 +21,7 @@ def find_images(
     known = SETS.get(str(data[0]))
     if known is not None and known.form == "idx":
         return known.find(data_dir, cache)
-    folder = Path(data[0]).expanduser()
+    folder = path_of(data[0])
     if not any((folder / f"{IDX[0]}{end}").is_file() for end in ("", ".gz")):
         return None
     found = []
@@ -38,22 +40,23 @@ def find_tables(
     test: Sequence[StrPath],
     data_dir: StrPath | None,
     cache: StrPath | None,
+    skip: Callable[[Path, str], None],
 ) -> tuple[str, dict[str, list[Path]]]:
-    """The name of the data, and its tables by split."""
+    """The name of the data, and its tables by split; `skip` is called with each file in a folder that is none."""
     if len(data) == 1 and str(data[0]) in SETS:
         name = str(data[0])
         paths = SETS[name].find(data_dir, cache)
     else:
         try:
-            paths = {"train": files(data)}
+            paths = {"train": files(data, skip)}
         except DataError as error:
-            if len(data) == 1 and not Path(data[0]).expanduser().exists():
+            if len(data) == 1 and not path_of(data[0]).exists():
                 raise DataError(f"{error}; known sets are {', '.join(SETS)}") from None
             raise
-        name = paths["train"][0].name.removesuffix(".gz").removesuffix(".tsv")
+        name = paths["train"][0].name.removesuffix(".gz").removesuffix(".tsv").removesuffix(".csv")
     for split, given in (("valid", valid), ("test", test)):
         if given:
             # a known set may be measured on by its name: then its test part is what is meant
             only = str(given[0]) if len(given) == 1 else ""
-            paths[split] = SETS[only].find(data_dir, cache)["test"] if only in SETS else files(given)
+            paths[split] = SETS[only].find(data_dir, cache)["test"] if only in SETS else files(given, skip)
     return name, paths

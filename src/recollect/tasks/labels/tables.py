@@ -1,16 +1,17 @@
-"""Tables of texts and labels separated by tabs: header and columns detected, rows read."""
+"""Tables of texts and labels: header and columns detected, rows read."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...data.files import DataError, lines
+from ...data.errors import DataError
+from ...data.files import some_of
+from ...data.limits import LABEL
+from .cells import NAMES, names_both, read_cells
 from .labelled import Artifacts
 
+NUMBER = re.compile("[0-9]+")
 SAMPLE = 1_000  # lines that decide which column holds the labels
-NAMES = {
-    "label": {"label", "labels", "class", "category", "target", "sentiment", "gold_label", "y"},
-    "text": {"text", "sentence", "review", "document", "comment", "phrase", "title", "tweet", "x"},
-}
 
 
 class Table:
@@ -30,7 +31,7 @@ class Table:
         width = len(sample[0])
         names = [cell.strip().lower() for cell in sample[0]]
         self.named = any(
-            column is not None and not column.isdigit() and column.strip().lower() in names
+            column is not None and not NUMBER.fullmatch(column) and column.strip().lower() in names
             for column in (label_column, text_column)
         )
         headed = self._headed(sample[0])
@@ -59,12 +60,10 @@ class Table:
 
     def _sample(self, path: Path) -> list[list[str]]:
         rows: list[list[str]] = []
-        for number, line in enumerate(lines(path), 1):
-            if not line.strip():
-                continue
-            rows.append(line.split("\t"))
-            if len(rows[-1]) < 2:
-                raise _no_tab(path, number, line)
+        for number, cells in read_cells(path):
+            if len(cells) < 2:
+                raise _no_separator(path, number, cells[0])
+            rows.append(cells)
             if len(rows) == SAMPLE:
                 break
         if not rows:
@@ -74,8 +73,7 @@ class Table:
     def _headed(self, cells: Sequence[str]) -> bool:
         if self.header is not None:
             return self.header
-        names = {cell.strip().lower() for cell in cells}
-        return self.named or all(names & words for words in NAMES.values())
+        return self.named or names_both(cells)
 
     def _place(self, kind: str, given: str | None, names: list[str], headed: bool, width: int) -> int | None:
         if given is None:
@@ -84,9 +82,9 @@ class Table:
         name = given.strip().lower()
         if headed and name in names:
             return names.index(name)
-        if name.isdigit() and 1 <= int(name) <= width:
-            return int(name) - 1
-        there = f"a column out of {', '.join(names)}" if headed else f"a number from 1 to {width}"
+        if (place := _place_of(name, width)) is not None:
+            return place
+        there = f"a column out of {some_of(names, 12)}" if headed else f"a number from 1 to {width}"
         raise DataError(f"{kind}_column: expected {there} of {self.first}, found {given!r}")
 
     def _fewest(self, body: list[list[str]], artifacts: Artifacts | None) -> int:
@@ -106,13 +104,10 @@ class Table:
         return 0 if sizes[0] < sizes[1] else 1
 
     def rows(self, path: Path) -> Iterator[tuple[int, str, str]]:
-        """Line number, text and label of every line, without header and blank lines."""
-        for number, line in enumerate(lines(path), 1):
-            if not line.strip(" \r"):
-                continue
-            cells = line.split("\t")
+        """Line number, text and label of every row, without header and blank lines."""
+        for number, cells in read_cells(path):
             if len(cells) < 2:
-                raise _no_tab(path, number, line)
+                raise _no_separator(path, number, cells[0])
             if len(cells) != self.width:
                 raise DataError(
                     f"expected {self.width} columns as in line 1, found {len(cells)} in line {number:,} of {path}; "
@@ -120,11 +115,24 @@ class Table:
                 )
             if number == 1 and self._headed(cells):
                 continue
-            yield number, cells[self.text].strip(), cells[self.label].strip()
+            text, label = cells[self.text].strip(), cells[self.label].strip()
+            if len(label) > LABEL:
+                raise DataError(
+                    f"expected labels of at most {LABEL:,} characters, found one of {len(label):,} in line {number:,} "
+                    f"of {path}; name the right column with --set label_column"
+                )
+            yield number, text, label
 
 
-def _no_tab(path: Path, number: int, line: str) -> DataError:
+def _place_of(column: str, width: int) -> int | None:
+    """The place of a column that is given as a number from 1, if it is one."""
+    number = int(column) if NUMBER.fullmatch(column) and len(column) < 10 else 0
+    return number - 1 if 1 <= number <= width else None
+
+
+def _no_separator(path: Path, number: int, line: str) -> DataError:
     shown = line if len(line) <= 40 else line[:40] + "…"
     return DataError(
-        f"expected text TAB label, found no tab in line {number:,} of {path}: {shown!r}; put one between them"
+        f"expected text TAB label, found no tab in line {number:,} of {path}: {shown!r}; put one between them, or name "
+        "a file with commas .csv"
     )

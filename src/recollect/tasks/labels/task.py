@@ -12,7 +12,7 @@ the texts and images instead.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -22,16 +22,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ...core.artifacts import artifact_path, read_artifact, write_artifact
+from ...core import laws, pieces
+from ...core.artifacts import write_artifact
 from ...core.contract import ContractError, Memory
-from ...core.task import LoadRun, Loss, RunConfig, RunError, Solution, Task, building, describe_model
+from ...core.summary import DataSummary
+from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, Solution, Task, building, describe_model
 from ...data import tokenizers
-from ...data.files import DataError, absolute_names, lines
+from ...data.files import DataError, absolute_names
 from ...layers import LAYERS
 from ...models import classifier
 from ...models.body import KINDS, StackedModels, kind_of
 from . import bag, data, probe
-from .labelled import Artifacts, Labelled, Part
+from .cells import read_cells
+from .export import LabelsExports
+from .labelled import Artifacts, Labelled, Part, load_artifacts, summarize
 from .settings import Config, DataConfig
 from .sources import SETS, find_images
 
@@ -83,13 +87,18 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     name = "labels"
     models = (*COUNTED, *KINDS)
+    instead: ClassVar[Mapping[str, str]] = {"bag of words": "--model bag"}
     default = "gru"
     data_config = DataConfig
     task_config = Config
+    exports = LabelsExports()
     counted = unsized = COUNTED
     in_nats = True
     free_length = True
     request_options: ClassVar[Sequence[str]] = ("text",)
+    refused: ClassVar[Mapping[str, str]] = {
+        "bidirectional": "expected both_ways=true, by which a classifier reads rows from both ends, found bidirectional"
+    }
 
     def __init__(self, config: Config, data: Labelled, device: torch.device | str = "cpu", seed: int = 0) -> None:
         super().__init__(config, data, device, seed)
@@ -121,18 +130,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     @classmethod
     def load_artifacts(cls, folder: Path) -> Artifacts:
-        content = read_artifact(folder, "labels.json")
-        try:
-            texts = content["shape"] is None
-            tokenizer = tokenizers.load(artifact_path(folder, "tokenizer.json")) if texts else None
-            return Artifacts.from_json(content, tokenizer)
-        except (RunError, DataError):
-            raise
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            reason = str(error) if isinstance(error, ValueError) else repr(error)
-            raise RunError(
-                f"{folder / 'labels.json'}: expected the labels of a run, found something else ({reason})"
-            ) from error
+        return load_artifacts(folder)
 
     @classmethod
     def describe_data(cls, data: Labelled) -> dict[str, Any]:
@@ -147,6 +145,10 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
     def summarize_data(cls, data: Labelled) -> str:
         found = f"{len(data.train.labels):,} training rows of {data.name}, {len(data.artifacts.classes)} labels"
         return found if data.artifacts.tokenizer is None else f"{found}, vocabulary {data.artifacts.inputs:,}"
+
+    @classmethod
+    def data_summary(cls, data: Labelled) -> DataSummary:
+        return summarize(data)
 
     @classmethod
     def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Artifacts) -> DataConfig:
@@ -188,10 +190,19 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     @classmethod
     def law_example(cls, model: Any, artifacts: Artifacts) -> tuple[nn.Module, Tensor, Memory | None]:
-        draw = torch.Generator().manual_seed(0)
-        if artifacts.tokenizer is not None:
-            return model, torch.randint(artifacts.inputs, (3, 12), generator=draw), None
-        return model, torch.rand(3, 12, artifacts.inputs, generator=draw, dtype=torch.float64), None
+        if isinstance(model, classifier.BothWays):
+            raise RunError(
+                "expected a classifier that goes step by step, found both_ways=true, which reads whole rows and has no "
+                "state; train one without"
+            )
+        return model, example_rows(artifacts), None
+
+    @classmethod
+    def list_laws(cls, definition: Any, run: LoadedRun[Labelled, Artifacts]) -> Mapping[str, laws.Law | laws.Exempt]:
+        if isinstance(definition, classifier.BothWays):
+            reason = "both_ways=true reads whole rows from both ends; it has no state"
+            return laws.list_row_laws(definition, example_rows(run.artifacts), reason)
+        return super().list_laws(definition, run)
 
     @classmethod
     def state_bytes(cls, model: Any, run: RunConfig) -> int:
@@ -292,6 +303,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
             "confusion": table.tolist(),
             "rows": count,
             "rule": self.describe_rule(count, len(rows)),
+            "pieces": {"accuracy": pieces.cut((true == predicted)[np.argsort(by_length)])},
         }
 
     def describe_rule(self, count: int, total: int) -> str:
@@ -320,10 +332,10 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     def figures(self, model: nn.Module, split: str, **options: Any) -> dict[str, Any]:
         found = self.evaluate(model, split)
-        guesses = self.guesses(split)
+        guesses, kept = self.guesses(split), options.get("pieces")
         return {
             "metric": self.metric_row(found),
-            **{name: value for name, value in found.items() if name != "rule"},
+            **{name: value for name, value in found.items() if name != "rule" and (name != "pieces" or kept)},
             "classes": list(self.data.artifacts.classes),
             "baselines": {name: figures[self.metric] for name, figures in guesses.items()},
             "baseline_accuracy": {name: figures["accuracy"] for name, figures in guesses.items()},
@@ -355,10 +367,16 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
 
 def answers(model: Any, batch: Batch) -> Tensor:
-    """The logits of each row after its last step: B C."""
-    if batch.lengths is None:
-        return model(batch.x)[0][:, -1]
+    """The logits of each row as a whole: B C."""
     return model.last(batch.x, batch.lengths)
+
+
+def example_rows(artifacts: Artifacts) -> Tensor:
+    """Random rows for the laws."""
+    draw = torch.Generator().manual_seed(0)
+    if artifacts.tokenizer is not None:
+        return torch.randint(artifacts.inputs, (3, 12), generator=draw)
+    return torch.rand(3, 12, artifacts.inputs, generator=draw, dtype=torch.float64)
 
 
 def confusion(true: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
@@ -382,8 +400,8 @@ def calibration_error(right: np.ndarray, sure: np.ndarray, bins: int = BINS) -> 
 
 def _first_cells(name: str) -> set[str]:
     """What stands in the first line of a table; nothing where there is no such file."""
-    first = next(iter(lines(name)), "") if Path(name).is_file() else ""
-    return {cell.strip() for cell in first.split("\t")}
+    _, cells = next(read_cells(Path(name)), (0, [])) if Path(name).is_file() else (0, [])
+    return {cell.strip() for cell in cells}
 
 
 def configure_model(settings: dict[str, Any], artifacts: Artifacts) -> classifier.Config:

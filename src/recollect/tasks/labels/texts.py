@@ -1,6 +1,7 @@
 """Labelled texts as tokens: validation split by hash, classes from training, notes of what is left out."""
 
 import hashlib
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -160,6 +161,6 @@ def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool])
 def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
     """Labels sorted by number where all are integers, else by letter."""
     labels = list(labels)
-    if all(label.lstrip("-").isdigit() and label.isascii() for label in labels):
+    if all(re.fullmatch("-?[0-9]+", label) for label in labels):
         return tuple(sorted(labels, key=lambda label: (int(label), label)))
     return tuple(sorted(labels))

@@ -1,49 +1,176 @@
 """A trained classifier put to use: labels for new lines."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from ...core.task import LoadedRun
-from ...data.files import DataError
-from .labelled import Artifacts
+from ...core.errors import RecollectError
+from ...core.trained import Array, Source, TrainedModel
+from ...data.files import DataError, lines
+from .cells import is_table, read_cells, read_column
+from .labelled import Artifacts, load_artifacts
 
+BATCH = 256
 BLOCK = 4096  # lines that are read before they are sorted into batches
 
 
 class Answer(NamedTuple):
+    """The likeliest label of a row, and its probability."""
+
     label: str
     probability: float
 
 
-def classify(run: LoadedRun[Any, Artifacts], lines: Iterable[str], *, batch: int = 256) -> Iterator[Answer | None]:
-    """The label of each line and its probability, in order; None for a line with nothing in it.
+@dataclass(frozen=True)
+class Classifier:
+    """What a classifier needs to label rows: `answer` gives the probabilities (N C) of rows, the longest first.
+
+    Rows are the tokens of texts, or images of rows × columns from 0 to 255.
+    """
+
+    artifacts: Artifacts
+    answer: Callable[[list[Array]], Array]
+
+    @classmethod
+    def of(cls, source: Source) -> "Classifier":
+        """That of a run, by the model's own call, or of an exported folder, by its graph."""
+        if source.exported is None:
+            return cls.of_run(source.run)
+        artifacts, graph = load_artifacts(source.artifacts), source.exported.open_call("classify", ["labels"])
+
+        def answer(rows: list[Array]) -> Array:
+            if artifacts.tokenizer is None:
+                return np.exp(graph(pictures=np.stack(rows))["labels"])
+            tokens, lengths = pad(rows, least=2)  # the graph takes no fewer
+            return np.exp(graph(tokens=tokens, lengths=lengths)["labels"])
+
+        return cls(artifacts, answer)
+
+    @classmethod
+    def of_run(cls, run: Any) -> "Classifier":
+        import torch
+
+        model, artifacts = run.model, run.artifacts
+        device = next(iter(model.state_dict().values())).device
+
+        @torch.no_grad()
+        def answer(rows: list[Array]) -> Array:
+            if artifacts.tokenizer is None:
+                x = torch.from_numpy(artifacts.lay_out(np.stack(rows))).float().to(device) / 255
+                return model.last(x).softmax(dim=-1).cpu().numpy()
+            tokens, lengths = (torch.from_numpy(part).to(device) for part in pad(rows))
+            return model.last(tokens, lengths).float().softmax(dim=-1).cpu().numpy()
+
+        return cls(artifacts, answer)
+
+
+class LabelModel(TrainedModel):
+    """A classifier: it labels texts or images, with the probability of each label."""
+
+    methods = ("classify", "probabilities")
+
+    @cached_property
+    def _classifier(self) -> Classifier:
+        return Classifier.of(self._source)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that it knows, in the order of `probabilities`."""
+        return tuple(self._classifier.artifacts.classes)
+
+    def classify(self, rows: Any, *, batch: int = 256) -> Any:
+        """The label of a text and its probability, or those of several; None for one without a word that it knows.
+
+        A model of images takes arrays of rows × columns with numbers from 0 to 255, one or several.
+        """
+        if isinstance(rows, str):
+            return next(classify(self._classifier, [rows], batch=batch))
+        shape = self._classifier.artifacts.shape
+        if shape is not None and np.shape(rows) == tuple(shape):
+            return self.classify([rows], batch=batch)[0]
+        if not isinstance(rows, Iterable):
+            raise RecollectError(f"classify: expected a text or several, found {type(rows).__name__}")
+        return list(classify(self._classifier, map(as_line, rows), batch=batch))
+
+    def stream(
+        self, lines: Iterable[str], *, batch: int = 256, on_unknown: Callable[[int], None] = lambda number: None
+    ) -> Iterator[Answer | None]:
+        """The answer for each line as it is made; None for an empty one, and for one of nothing but unknown tokens.
+
+        `on_unknown` is called with the number of each of the latter, counted from 1.
+        """
+        return classify(self._classifier, lines, batch=batch, on_unknown=on_unknown)
+
+    def read(self, path: Path, column: str | None = None) -> Iterator[str]:
+        """The rows of a file: its lines, or of a table the texts of a column. Images are lines, whatever its name."""
+        if self._classifier.artifacts.tokenizer is None or not (column or is_table(path)):
+            return lines(path)
+        return read_column(read_cells(path), str(path), column)
+
+    def probabilities(self, rows: Sequence[Any]) -> Array:
+        """The probability of each label (N C), in the order of `labels`; rows as for `classify`, none of them empty."""
+        own = self._classifier
+        coded = [_code(own.artifacts, as_line(row), number) for number, row in enumerate(rows, start=1)]
+        if not coded or not all(map(len, coded)):
+            raise RecollectError("probabilities: expected rows with something in each, found an empty one or none")
+        order = sorted(range(len(coded)), key=lambda number: -len(coded[number]))
+        found = np.empty((len(coded), len(own.artifacts.classes)))
+        for start in range(0, len(order), BATCH):
+            some = order[start : start + BATCH]
+            found[some] = own.answer([coded[n] for n in some])
+        return found
+
+
+def as_line(row: Any) -> str:
+    """A row as `classify` reads it from a file: a text, or the numbers of an image."""
+    if row is None or isinstance(row, str):
+        return row or ""
+    try:
+        return " ".join(map(repr, np.asarray(row, float).ravel().tolist()))
+    except (TypeError, ValueError) as error:
+        raise RecollectError(
+            f"classify: expected texts, or images as arrays of numbers, found {type(row).__name__} ({error})"
+        ) from None
+
+
+def classify(
+    classifier: Classifier,
+    lines: Iterable[str],
+    *,
+    batch: int = 256,
+    on_unknown: Callable[[int], None] = lambda number: None,
+) -> Iterator[Answer | None]:
+    """The label of each line and its probability, in order; None for a line with nothing in it that is known.
 
     A run on images reads lines of rows·columns numbers from 0 to 255, with blanks or commas between.
     """
-    artifacts, device = run.artifacts, next(iter(run.model.state_dict().values())).device
     source, at = iter(lines), 0
     while block := list(islice(source, BLOCK)):
-        coded = [_code(artifacts, line, at + number) for number, line in enumerate(block, start=1)]
+        coded = [_code(classifier.artifacts, line, at + number) for number, line in enumerate(block, start=1)]
+        filled = []
+        for number, row in enumerate(coded):
+            if classifier.artifacts.is_unknown(row):
+                on_unknown(at + number + 1)
+            elif len(row):
+                filled.append(number)
         at += len(block)
-        filled = [number for number, row in enumerate(coded) if len(row)]
         filled.sort(key=lambda number: -len(coded[number]))
         found: dict[int, Answer] = {}
         for start in range(0, len(filled), batch):
             some = filled[start : start + batch]
-            with torch.no_grad():
-                sure, best = _answers(run.model, artifacts, [coded[n] for n in some], device).max(dim=1)
-            names = [artifacts.classes[label] for label in best.tolist()]
-            found |= dict(zip(some, map(Answer, names, sure.tolist()), strict=True))
+            answers = classifier.answer([coded[n] for n in some])
+            names = [classifier.artifacts.classes[label] for label in answers.argmax(axis=1)]
+            found |= dict(zip(some, map(Answer, names, answers.max(axis=1).tolist()), strict=True))
         yield from (found.get(number) for number in range(len(block)))
 
 
 def _code(artifacts: Artifacts, line: str, number: int) -> np.ndarray:
-    """A line as a model reads it: tokens, or the numbers of an image."""
+    """A line as numbers: tokens, or an image of rows × columns."""
     text = line.strip()
     if artifacts.tokenizer is not None:
         return artifacts.encode(text) if text else np.zeros(0)
@@ -61,16 +188,16 @@ def _code(artifacts: Artifacts, line: str, number: int) -> np.ndarray:
             f"expected the {wanted} pixels of an image of {rows} × {columns}, from 0 to 255, in line "
             f"{number:,}, found {len(pixels)} numbers{'' if len(pixels) != wanted else ', some outside'}"
         )
-    return artifacts.lay_out(pixels.reshape(1, *artifacts.shape))[0]
+    return pixels.reshape(artifacts.shape)
 
 
-def _answers(model: Any, artifacts: Artifacts, rows: list[np.ndarray], device: torch.device) -> Tensor:
-    """Probabilities: B C. The first of the rows is the longest."""
-    if artifacts.tokenizer is None:
-        x = torch.from_numpy(np.stack(rows)).float().to(device) / 255
-        return model(x)[0][:, -1].softmax(dim=-1)
-    x = np.zeros((len(rows), len(rows[0])), np.int64)
+def pad(rows: Sequence[Array], least: int = 0) -> tuple[Array, Array]:
+    """Rows of tokens as one array, at least so wide, and their lengths."""
+    lengths = np.array([len(row) for row in rows])
+    tokens = np.zeros((len(rows), max(least, lengths.max())), np.int64)
     for place, row in enumerate(rows):
-        x[place, : len(row)] = row
-    lengths = torch.tensor([len(row) for row in rows], device=device)
-    return model.last(torch.from_numpy(x).to(device), lengths).float().softmax(dim=-1)
+        tokens[place, : len(row)] = row
+    return tokens, lengths
+
+
+MODELS = {"labels": LabelModel}

@@ -15,10 +15,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ...core.settings import at_least
+from ...data.limits import VOCABULARY
 from . import gap_text
 from .generator import Rows, Test, everywhere
 from .random_choices import distinct, uniform
 
+STEPS = 10_000_000  # of a row
+WORDS = 100_000  # of a row that is written word by word
+LOAD = 10_000  # symbols or pairs to keep
 CLOSE = 0.04  # a sum that is this near counts as right (Hochreiter & Schmidhuber 1997)
 
 
@@ -39,8 +43,8 @@ class Copy(Test):
     blank: ClassVar[int] = 8
     delimiter: ClassVar[int] = 9
 
-    distance: int = at_least(0, default=20)
-    load: int = 10
+    distance: int = at_least(0, default=20, most=STEPS)
+    load: int = at_least(1, default=10, most=LOAD)
     all_steps: bool = True
 
     def problem(self) -> str | None:
@@ -95,7 +99,7 @@ class Adding(Test):
     metric: ClassVar[str] = "mse"
     tokens: ClassVar[bool] = False
 
-    length: int = 30
+    length: int = at_least(1, default=30, most=STEPS)
 
     def problem(self) -> str | None:
         if self.length < 2:
@@ -149,9 +153,9 @@ class Recall(Test):
     kind: ClassVar[str] = "recall"
     dial: ClassVar[str] = "load"
 
-    length: int = 64
-    load: int = 4
-    vocab: int = 8192
+    length: int = at_least(1, default=64, most=STEPS)
+    load: int = at_least(1, default=4, most=LOAD)
+    vocab: int = at_least(1, default=8192, most=VOCABULARY)
     power: float = 0.01
     filler: Literal["zero", "random"] = "zero"
 
@@ -160,8 +164,8 @@ class Recall(Test):
             return f"an even length of at least {4 * self.load}, four steps a pair, found {self.length}"
         if self.vocab // 2 - 1 < self.load:
             return f"vocab of at least {2 * self.load + 2}, a key for each pair, found {self.vocab}"
-        if not self.power > 0:
-            return f"power above 0, found {self.power}"
+        if not 0 < self.power <= 100:
+            return f"power above 0 and at most 100, found {self.power}"
         return None
 
     @property
@@ -214,7 +218,7 @@ class Parity(Test):
     kind: ClassVar[str] = "parity"
     dial: ClassVar[str] = "length"
 
-    length: int = 40
+    length: int = at_least(1, default=40, most=STEPS)
     vary: bool = True
     reach: int = 4
 
@@ -257,7 +261,7 @@ class Gap(Test):
     kind: ClassVar[str] = "gap"
     dial: ClassVar[str] = "distance"
 
-    distance: int = at_least(0, default=20)
+    distance: int = at_least(0, default=20, most=WORDS)
     load: int = 1
     distractors: int = at_least(0, default=1)
 

@@ -7,9 +7,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ...core.contract import ContractError, check_settings
+from ...core.limits import check_fits
+from ...core.settings import at_least
 from ...data.cache import hash_json
 
 VERSION = 1  # of what is drawn: a change here is a change of every fingerprint
+BYTES = 40  # of memory for each step of a row while it is drawn
 PARTS = {"train": 0, "valid": 1, "test": 2}
 
 
@@ -32,7 +35,7 @@ class Test(ABC):
     tokens: ClassVar[bool] = True  # whether x holds tokens, or numbers
 
     vary: bool = False
-    reach: int = 1
+    reach: int = at_least(1, default=1, most=1_024)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -110,10 +113,17 @@ class Test(ABC):
 
     def batch(self, part: str, seed: int, number: int, rows: int) -> Rows:
         """The batch of that number: a function of the part, the seed and the number alone."""
+        self.check_rows(rows)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(PARTS[part], number)))
         if self.vary and part == "train":
             return self.turned(int(rng.integers(self.least, self.value, endpoint=True))).draw(rng, rows)
         return self.draw(rng, rows)
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse so many rows where they do not fit into memory."""
+        size = f"{rows:,} rows of {self.steps:,} steps"
+        remedy = f"lower the batch, eval_rows, reach or {self.dial}"
+        check_fits(BYTES * rows * self.steps, f"{self.kind}: {size}", remedy)
 
     def settings(self) -> dict[str, Any]:
         """Everything that decides what is drawn."""

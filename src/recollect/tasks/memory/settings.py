@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ...core.settings import check_settings, option
+from ...core.settings import at_least, check_settings, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -10,7 +10,7 @@ class Config:
     """`eval_rows` is how many rows validation and test have, at each value of the dial."""
 
     batch: int = option(64, "Rows of a batch.")
-    eval_rows: int = 1000
+    eval_rows: int = at_least(1, default=1000, most=10_000_000)
     eval_batch: int = 250
 
     def __post_init__(self) -> None:

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ...core import pieces, typed
 from ...core.artifacts import read_artifact, write_artifact
 from ...core.contract import ContractError, Memory
-from ...core.settings import SettingError, distribute, split
+from ...core.settings import SettingError, distribute, refuse_both_ways, split
 from ...core.task import LoadRun, Loss, RunConfig, RunError, Task, building, describe_model
 from ...data.files import DataError
 from ...layers import LAYERS
@@ -24,6 +25,7 @@ from ...models import classifier
 from ...models.body import KINDS, StackedModels, kind_of
 from . import probe
 from .data import CLOSE, Adding, Copy, Gap, Parity, Recall
+from .export import MemoryExports
 from .generator import PARTS, VERSION, Rows, Test
 from .settings import Config
 
@@ -52,9 +54,11 @@ class MemoryTask(StackedModels, Task[Test, Test]):
     models = tuple(KINDS)
     default = "lstm"
     task_config = Config
+    exports = MemoryExports()
     data_config: ClassVar[type[Test]]
     # rows are never seen twice, so there is nothing for decay to guard against
     usual: ClassVar[Mapping[str, str]] = {"lr": "3e-3", "weight_decay": "0"}
+    refused: ClassVar[Mapping[str, str]] = refuse_both_ways("a test of memory, which asks after single steps")
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -64,12 +68,18 @@ class MemoryTask(StackedModels, Task[Test, Test]):
     def __init__(self, config: Config, data: Test, device: torch.device | str = "cpu", seed: int = 0) -> None:
         super().__init__(config, data, device, seed)
         self.drawn: dict[tuple[str, int], Rows] = {}  # the rows of evaluations, by split and dial
+        data.turned(max(data.points())).check_rows(config.eval_rows)  # before anything is trained
+        data.check_rows(config.batch)
 
     # Data and models
 
     @classmethod
     def model_settings(cls, model: str) -> dict[str, Any]:
         return {"model": classifier.Settings, "layer": LAYERS[kind_of(model).layer]}
+
+    @classmethod
+    def unused_settings(cls, model: str) -> Sequence[str]:
+        return ("both_ways",)
 
     @classmethod
     def load_data(cls, config: Test, data_dir: str | None, artifacts: Test | None = None) -> Test:
@@ -93,10 +103,11 @@ class MemoryTask(StackedModels, Task[Test, Test]):
     def load_artifacts(cls, folder: Path) -> Test:
         content = read_artifact(folder, FILE)
         try:
-            found = {"kind": content.pop("kind"), "version": content.pop("version")}
+            typed.check_keys(content, "", known=None, needed=("kind", "version"))
+            found = {name: content.pop(name) for name in ("kind", "version")}
             if found == {"kind": cls.name, "version": VERSION}:
-                return cls.data_config(**content)
-        except (AttributeError, KeyError, TypeError, ContractError) as error:
+                return typed.read(content, cls.data_config)
+        except ValueError as error:
             found = error
         raise RunError(
             f"{folder / FILE}: expected the settings of a {cls.name} test of version {VERSION}, found {found}"
@@ -227,7 +238,16 @@ class MemoryTask(StackedModels, Task[Test, Test]):
             "chance": test.chance,
             "baselines": self.baselines(split),
             "rule": self.rule(),
+            "pieces": self._pieces(own),
         }
+
+    @property
+    def reported(self) -> str:
+        return "test"
+
+    def _pieces(self, judged: Judged) -> dict[str, list[float]]:
+        found = {"accuracy": pieces.cut(judged.right.double().mean(dim=1))}
+        return found if self.data.tokens else found | {"mse": pieces.cut(judged.losses.double().mean(dim=1))}
 
     def _figures(self, judged: Judged) -> dict[str, float]:
         loss, accuracy = float(judged.losses.double().mean()), float(judged.right.double().mean())
@@ -262,6 +282,8 @@ class MemoryTask(StackedModels, Task[Test, Test]):
 
     def figures(self, model: Any, split: str, **options: Any) -> dict[str, Any]:
         found = self.evaluate(model, split)
+        if not options.get("pieces"):
+            del found["pieces"]
         return {"metric": self.metric_row(found)} | found
 
     @classmethod

@@ -14,8 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.files import DataError, StrPath, files
-from .generated import generate, select_truth
+from ...data.byte_files import StrPath, path_of
+from ...data.errors import DataError
+from ...data.file_lists import describe_skipped, list_files
+from ...data.files import files
+from .generated import check_names, generate, select_truth
 from .items import read_features, read_titles
 from .rated import Artifacts, Part, Ratings, Rows
 from .settings import GENERATED, DataConfig
@@ -43,15 +46,23 @@ def load(
     if not 0 < share < 0.5:
         raise DataError(f"expected a validation share between 0 and 0.5, found {share}")
     truth = None
+    every: list[Path] = []
+    skipped: list[tuple[Path, str]] = []
+
+    def find(given: Sequence[StrPath]) -> list[Path]:
+        found = files(given, lambda path, reason: skipped.append((path, reason)))
+        every.extend(found)
+        return found
+
     if [str(name) for name in data] == [GENERATED]:
         rows, truth = generate(generated or DataConfig())
         name, sources = GENERATED, {"train": rows}
     else:
-        paths = files(data)
+        paths = find(data)
         name, sources = paths[0].name.removesuffix(".gz"), {"train": read(paths)}
     for split, given in (("valid", valid), ("test", test)):
         if given:
-            sources[split] = read(files(given))
+            sources[split] = read(find(given))
     rows = sources["train"]
     place = np.zeros(len(rows.scores))
     if not (valid and test):
@@ -69,14 +80,16 @@ def load(
     for split, part in parts.items():
         if not len(part.scores):
             raise DataError(f"expected ratings for the {split} part, found none of {name}; give more")
-    notes: list[str] = []
+    notes = describe_skipped(skipped)
     again = len(rows.scores) - len(np.unique(rows.users.astype(np.int64) * len(rows.item_names) + rows.items))
     if again:
         notes.append(f"{again:,} of {len(rows.scores):,} ratings are of a pair that was rated before; each counts")
     if artifacts is None:
         artifacts = _collect_artifacts(parts["train"])
+    if truth is not None:
+        check_names(parts["train"], artifacts)
     if titles is not None:
-        artifacts = replace(artifacts, titles=read_titles(Path(titles), artifacts.items))
+        artifacts = replace(artifacts, titles=read_titles(path_of(titles), artifacts.items))
     if features is not None:
         matrix, more = read_features(features, artifacts.items, truth, parts["train"])
         artifacts = replace(artifacts, matrix=matrix, features=matrix.shape[1])
@@ -95,6 +108,7 @@ def load(
         None if truth is None else select_truth(truth, parts["train"], artifacts),
         _fingerprint(artifacts, found),
         notes,
+        list_files(every, skipped),
     )
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.files import DataError, StrPath
+from ...data.byte_files import StrPath, path_of
+from ...data.errors import DataError
 from .rated import Rows, Truth
 from .settings import TRUTH
 from .tables import is_number, short, table
@@ -25,7 +26,7 @@ def read_features(
             raise DataError(f"expected a file of features, found {TRUTH!r}, which only generated ratings have")
         by_name = {name: truth.items[number] for number, name in enumerate(rows.item_names)}
         return np.stack([by_name[item] for item in items]).astype(np.float32), []
-    path, wanted = Path(source), set(items)
+    path, wanted = path_of(source), set(items)
     found: dict[str, list[float]] = {}
     width = None
     for number, cells in table(path, least=2, number_at=1):

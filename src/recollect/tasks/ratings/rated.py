@@ -1,9 +1,15 @@
 """Ratings: as read, by split, and the part of them that a run folder stores."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ...core import typed
+from ...core.artifacts import read_artifact
+from ...core.errors import RunError
+from ...core.summary import DataSummary, FileList
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,19 @@ class Truth(NamedTuple):
     noise: float  # the standard deviation that no model can be better than
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """names.json: the artifacts but for the features, which stand with the weights."""
+
+    users: tuple[str, ...]
+    items: tuple[str, ...]
+    titles: tuple[str, ...] | None
+    mean: float
+    low: float
+    high: float
+    features: int = field(metadata={"least": 0})
+
+
 @dataclass(frozen=True)
 class Artifacts:
     """What a run folder stores of its data: the names of users and items, and the scale of the ratings."""
@@ -61,13 +80,27 @@ class Artifacts:
 
     @classmethod
     def from_json(cls, data: Any) -> "Artifacts":
-        """The inverse of `to_json`; anything else is a ValueError, TypeError or KeyError."""
-        users, items = (tuple(str(name) for name in data[kind]) for kind in ("users", "items"))
-        titles = None if data["titles"] is None else tuple(str(name) for name in data["titles"])
-        mean, low, high = (float(data[name]) for name in ("mean", "low", "high"))
-        if not users or not items or (titles is not None and len(titles) != len(items)) or not low <= mean <= high:
-            raise ValueError("these are not the names of a run")
-        return cls(users, items, mean, low, high, int(data["features"]), titles)
+        """The inverse of `to_json`; anything else is a ValueError."""
+        found = typed.read(data, Stored)
+        for kind, names in (("users", found.users), ("items", found.items)):
+            if len(set(names)) < max(1, len(names)):
+                raise ValueError(f"expected {kind} that are all different, found others or none")
+        if found.titles is not None and len(found.titles) != len(found.items):
+            raise ValueError(f"expected a title for each of {len(found.items):,} items, found {len(found.titles):,}")
+        if not found.low <= found.mean <= found.high:
+            raise ValueError(f"expected low ≤ mean ≤ high, found {found.low}, {found.mean} and {found.high}")
+        return cls(**vars(found))
+
+
+def load_artifacts(folder: Path) -> Artifacts:
+    """The names and the scale in a folder."""
+    content = read_artifact(folder, "names.json")
+    try:
+        return Artifacts.from_json(content)
+    except ValueError as error:
+        raise RunError(
+            f"{folder / 'names.json'}: expected the users and items of a run, found something else ({error})"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -82,3 +115,14 @@ class Ratings:
     truth: Truth | None
     fingerprint: str
     notes: list[str]
+    files: FileList | None = None
+
+
+def summarize(data: Ratings) -> DataSummary:
+    """The ratings of each split, and their users, items and scores."""
+    parts = {"train": data.train, "valid": data.valid, "test": data.test}
+    own = data.artifacts
+    facts: dict[str, int | str] = {"users": len(own.users), "items": len(own.items)}
+    facts["scores"] = f"{own.low:g} to {own.high:g}, mean {own.mean:.3g}"
+    splits = {split: {"ratings": len(part.scores)} for split, part in parts.items()}
+    return DataSummary(name=data.name, files=data.files, splits=splits, facts=facts, notes=data.notes)

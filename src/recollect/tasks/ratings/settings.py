@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from ...core.settings import ContractError, at_least, check_file_names, check_settings, option
 
 GENERATED = "generated"
+MOST = 1_000_000_000  # generated users, items, ratings or true features
+WIDEST = 1e6  # standard deviation of what is generated
 TRUTH = "truth"  # as hand-set features: those that generated ratings were made from
 
 
@@ -22,10 +24,10 @@ class DataConfig:
     share: float = 0.1
     features: str | None = None
     titles: str | None = None
-    users: int = 400
-    items: int = 300
-    ratings: int = 24_000
-    rank: int = 3
+    users: int = at_least(1, default=400, most=MOST)
+    items: int = at_least(1, default=300, most=MOST)
+    ratings: int = at_least(1, default=24_000, most=MOST)
+    rank: int = at_least(1, default=3, most=MOST)
     true_bias: float = 0.4
     spread: float = 0.8
     noise: float = 0.3
@@ -35,8 +37,10 @@ class DataConfig:
         check_settings(self)
         check_file_names(self)
         for name in ("true_bias", "spread", "noise"):
-            if not getattr(self, name) >= 0:
-                raise ContractError(f"data: expected {name} of at least 0, found {getattr(self, name)}")
+            if not 0 <= getattr(self, name) <= WIDEST:
+                raise ContractError(
+                    f"data: expected {name} of at least 0 and at most {WIDEST:,.0f}, found {getattr(self, name)}"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

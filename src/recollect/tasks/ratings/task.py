@@ -13,15 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...core.artifacts import read_artifact, write_artifact
+from ...core.artifacts import write_artifact
 from ...core.contract import ContractError, Memory
 from ...core.settings import known
+from ...core.summary import DataSummary
 from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, Task, building
 from ...data.files import DataError, absolute_name, absolute_names
 from ...models import size
 from . import data
 from . import model as vectors
-from .rated import Artifacts, Part, Ratings
+from .export import RatingsExports
+from .rated import Artifacts, Part, Ratings, load_artifacts, summarize
 from .settings import GENERATED, TRUTH, Config, DataConfig
 
 # name → the settings that it stands for
@@ -43,10 +45,13 @@ class RatingsTask(Task[Ratings, Artifacts]):
     default = "dot"
     data_config = DataConfig
     task_config = Config
+    exports = RatingsExports()
     usual: ClassVar[Mapping[str, str]] = {"lr": "0.03", "warmup": "20"}  # every vector is seen in few batches
     unsized = ("features", "biases")
     sequential = False
     metric = "rmse"
+    instead: ClassVar[Mapping[str, str]] = {"biases": "--model biases"}
+    bounds = ("noise",)
 
     def __init__(self, config: Config, data: Ratings, device: torch.device | str = "cpu", seed: int = 0) -> None:
         super().__init__(config, data, device, seed)
@@ -73,13 +78,7 @@ class RatingsTask(Task[Ratings, Artifacts]):
 
     @classmethod
     def load_artifacts(cls, folder: Path) -> Artifacts:
-        content = read_artifact(folder, "names.json")
-        try:
-            return Artifacts.from_json(content)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RunError(
-                f"{folder / 'names.json'}: expected the users and items of a run, found something else ({error!r})"
-            ) from error
+        return load_artifacts(folder)
 
     @classmethod
     def describe_data(cls, data: Ratings) -> dict[str, Any]:
@@ -93,6 +92,10 @@ class RatingsTask(Task[Ratings, Artifacts]):
             f"{len(data.train.scores):,} training ratings of {data.name}, {len(data.artifacts.users):,} users, "
             f"{len(data.artifacts.items):,} items"
         )
+
+    @classmethod
+    def data_summary(cls, data: Ratings) -> DataSummary:
+        return summarize(data)
 
     @classmethod
     def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Artifacts) -> DataConfig:

@@ -7,18 +7,20 @@ column; a row is a line of the file, counted from 1.
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from ...data.files import DataError, StrPath
-from .gaps import FillName, close_gaps, trim
+from .covariates import NOTHING, Beside, fit_covariates, read_beside
 from .scaler import Scaler, fit_scaler
 from .sources import MADE, NAMES, SETS, SINE, open_table
-from .table import HeaderName, Table
-from .times import Times
+from .tables.gaps import FillName, close_gaps, trim, used_rows
+from .tables.layout import Layout
+from .tables.steps import describe_step
+from .tables.table import Table
+from .tables.times import Times
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +36,13 @@ class Series:
     scaler: Scaler
     fingerprint: str
     notes: list[str]
+    beside: Beside = NOTHING
 
 
 def load(
     source: str = "sine",
+    layout: Layout | None = None,
     *,
-    target: Sequence[str] = (),
-    time: str | None = None,
-    header: HeaderName = "auto",
     fill: FillName = "linear",
     even: bool = False,
     period: int | None = None,
@@ -49,6 +50,7 @@ def load(
     test_share: float = 0.2,
     whole: bool = False,
     draw: int = 0,
+    calendar: bool | None = None,
     data_dir: StrPath | None = None,
     scaler: Scaler | None = None,
 ) -> Series:
@@ -57,42 +59,60 @@ def load(
     The parts follow one another in time: by shares, or by the counts that a known set is always used with. With
     `whole` every part is all of it, as when a run is measured on another file.
     """
-    target = scaler.columns if scaler is not None and source not in MADE else target
-    table = open_table(source, target=target, time=time, header=header, draw=draw, data_dir=data_dir)
-    if scaler is not None and table.columns != scaler.columns:
-        raise DataError(
-            f"{table.path}: expected the columns of the run ({', '.join(scaler.columns)}), "
-            f"found {', '.join(table.columns)}"
-        )
-    table, values, notes = prepare(table, fill, even)
+    layout = layout or Layout()
+    if scaler is not None and source not in MADE and layout.id is None:
+        layout = replace(layout, target=scaler.columns)
+    table = open_table(source, layout, even=even, draw=draw, data_dir=data_dir)
+    if scaler is not None:
+        table = match_run(table, scaler)
+    whole_table, (first, last) = table, used_rows(table)
+    table, values, seen, notes = prepare(table, fill)
     splits = _split(table.path, len(values), valid_share, test_share, whole)
     if table.path == "sine" and not whole:
         notes.append(f"sine: validation is the last {SINE[2]} of the {SINE[1]} training points; the test is apart")
-    seen = ~np.isnan(table.values) if fill == "mask" else np.ones(values.shape, dtype=bool)
     if scaler is None:
         start, stop = splits["train"]
         period = period or (SETS[table.path].period if table.path in SETS else None)
         scaler, more = fit_scaler(table.columns, values[start:stop], period, table.path, seen[start:stop])
-        notes += more
+        scaler = replace(scaler, step=describe_step(table.times.step) if table.times.named else None)
+        made = bool(layout.known) and table.times.style != "number" if calendar is None else calendar
+        covariates, also = fit_covariates(table, len(layout.known), splits["train"], made)
+        scaler = replace(scaler, covariates=covariates)
+        notes += more + also
+    beside = read_beside(whole_table.part(first, len(whole_table.values)), scaler.covariates, last - first, 0)
     digest = hashlib.sha256(json.dumps([table.columns, splits, fill]).encode())
-    for part in (values, seen, "\n".join(table.times.texts).encode()):
+    numbers = [values, seen, *(part for part in beside if part is not None)]
+    for part in (*numbers, "\n".join(table.times.texts).encode()):
         digest.update(np.ascontiguousarray(part).tobytes() if isinstance(part, np.ndarray) else part)
     name = table.path if table.path in NAMES else Path(table.path).name
-    return Series(name, table.columns, values, seen, table.times, splits, scaler, digest.hexdigest(), notes)
+    return Series(name, table.columns, values, seen, table.times, splits, scaler, digest.hexdigest(), notes, beside)
 
 
-def prepare(table: Table, fill: FillName, even: bool = False) -> tuple[Table, np.ndarray, list[str]]:
-    """The rows that every column has, their values without gaps, and notes of what was changed."""
+def prepare(table: Table, fill: FillName) -> tuple[Table, np.ndarray, np.ndarray, list[str]]:
+    """The rows that are used, their values without gaps, which of them count, and notes of what was changed."""
     table, notes = trim(table)
-    times = table.times
-    if times.odd:
-        step = str(times.step).removesuffix(", 0:00:00")
-        found = f"{times.odd:,} steps of another length than {step}, the first before row {times.odd_row:,}"
-        if even:
-            raise DataError(f"{table.path}: expected even time steps, found {found}; set even=false, or mend the file")
-        notes.append(f"{table.path}: {found}; rows are taken as if they were even")
-    values, more = close_gaps(table, fill)
-    return table, values, notes + more
+    values, counts, more = close_gaps(table, fill)
+    return table, values, counts, [*table.notes, *notes, *more]
+
+
+def match_run(table: Table, scaler: Scaler) -> Table:
+    """A table with the series of a run, in its order, on its grid; what does not fit is refused."""
+    columns = scaler.columns
+    if not set(columns) <= set(table.columns) or (table.columns != columns and not table.apart):
+        raise DataError(
+            f"{table.path}: expected the columns of the run ({', '.join(columns)}), found {', '.join(table.columns)}"
+        )
+    step = describe_step(table.times.step)
+    if scaler.step is not None and table.times.named and len(table.times) > 1 and step != scaler.step:
+        raise DataError(
+            f"{table.path}: expected a row every {scaler.step}, as the run was trained on, found one every {step}; "
+            "give such a table, or train with --every, which resamples"
+        )
+    if table.columns == columns:
+        return table
+    places = [table.columns.index(column) for column in columns]
+    given = None if table.given is None else table.given[:, places]
+    return replace(table, columns=columns, values=table.values[:, places], given=given)
 
 
 def _split(name: str, count: int, valid: float, test: float, whole: bool) -> dict[str, tuple[int, int]]:

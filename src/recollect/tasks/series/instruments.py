@@ -18,7 +18,8 @@ def read_ahead(run: LoadedRun[Any, Any], options: Options) -> Reading:
     """The error k points ahead in the test part, and of one free run."""
     found = measure_ahead(run.model, run.task, "test")
     steps, free = found["k_step"], found["free_run"]
-    line = Line(name=run.config.model["name"], x=list(steps), y=[step["mse"] for step in steps.values()])
+    model = run.config.model["name"]
+    line = Line(name=model, x=list(steps), y=[step["mse"] for step in steps.values()], model=model)
     chart = Chart(
         title="error by how far ahead", x="points ahead", y="squared error", lines=[line], log_x=True,
         level=free["mean"], level_name="the training part's mean",

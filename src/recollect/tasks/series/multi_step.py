@@ -38,7 +38,7 @@ def k_step(
         at = torch.as_tensor(np.asarray(part), device=task.device)[:, None] + torch.arange(longest, device=task.device)
         within = (at < stop)[..., None].expand_as(batch.y)
         counts = within if batch.counts is None else within & batch.counts
-        errors.add(model.forecast(batch.x, longest).mean, batch.y, counts)
+        errors.add(model.forecast(batch.x, longest, beside=batch.beside).mean, batch.y, counts)
     sizes = torch.tensor(task.data.scaler.deviation, dtype=torch.float64) ** 2
     found = {}
     for k in ks:
@@ -56,7 +56,7 @@ def free_run(model: Forecaster, task: "SeriesTask", split: str = "test") -> dict
     origin = task.origins(split, 1)[0]
     horizon = task.data.splits[split][1] - origin
     batch = task.window([origin], horizon)
-    forecast = model.forecast(batch.x, horizon).mean
+    forecast = model.forecast(batch.x, horizon, beside=batch.beside).mean
     found: dict[str, float] = {}
     for name, mean in (("free", forecast), ("mean", torch.zeros_like(forecast))):
         errors = Errors(horizon, task.values.shape[1], task.device)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...core.contract import ContractError
+from ...core.settings import at_least
 from ...models.body import BodyConfig
 
 HeadName = Literal["last", "flatten", "parallel"]
@@ -22,7 +23,11 @@ class Plan(BodyConfig):
     vector of its own where they are independent (parallel heads only). `normalise` takes from each window its last
     value, its mean, or its mean and deviation (`window`). `attention=full` lets every step of the past see every other.
     `intervals`: of the size of the errors on validation (`residual`), a Gaussian's, or quantiles that are learnt;
-    they should hold `level` of what comes. A recursive Gaussian draws so many `paths`.
+    all are calibrated on validation so that they hold `level` of what comes. `interval_scale`: errors are measured in
+    the scale of the data, or in deviations of their window. A recursive Gaussian draws so many `paths`.
+
+    `known_inputs` numbers are known ahead of each point and `past_inputs` only so far, both filled in from the data, of
+    each series its own or one for all; `effect` are the hidden units of what the known ones do (0: a linear map).
     """
 
     series: int = 1
@@ -42,7 +47,12 @@ class Plan(BodyConfig):
     head_dropout: float = 0.0
     intervals: IntervalName = "residual"
     level: float = 0.8
+    interval_scale: Literal["data", "window"] = "data"
     paths: int = 32
+    known_inputs: int = at_least(0, default=0)
+    past_inputs: int = at_least(0, default=0)
+    own_covariates: bool = False
+    effect: int | None = at_least(0, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,6 +129,26 @@ class Plan(BodyConfig):
     def numbers(self) -> int:
         """What is predicted for each point: its centre, and with learnt intervals what they take."""
         return {"residual": 1, "gaussian": 2, "quantile": 3}[self.intervals]
+
+    @property
+    def effect_units(self) -> int:
+        """Hidden units of the effect of what is known ahead; a linear autoregression's is linear."""
+        return (0 if self.model == "ar" else 32) if self.effect is None else self.effect
+
+    @property
+    def extra(self) -> int:
+        """Numbers known only so far that each point brings in a row."""
+        return self.past_inputs * (self.series if self.own_covariates and self.channels == "joint" else 1)
+
+    @property
+    def inputs(self) -> int:
+        """Numbers of one step of the past."""
+        return self.segment * (self.together + self.extra)
+
+    @property
+    def draws(self) -> bool:
+        """Whether intervals come from paths that are drawn."""
+        return self.ahead == "recursive" and self.intervals == "gaussian"
 
     @property
     def out(self) -> int | None:

@@ -1,5 +1,6 @@
 """Windows of validation for the instruments, with the forecaster as a model of the contract."""
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -33,12 +34,25 @@ class Whole(nn.Module):
         return self.forecaster(past)[..., 0], state
 
 
+def without_effect(forecaster: Any, batch: Any) -> tuple[Any, Any]:
+    """A forecaster and windows without what is known ahead, which is only added; what is known so far has its mean."""
+    if batch.known is None:
+        return forecaster, batch
+    bare = copy(forecaster)
+    bare._modules = dict(forecaster._modules) | {"effect": None}
+    with torch.no_grad():
+        effect = forecaster.effect(batch.known)
+    length = batch.x.shape[1]
+    return bare, batch._replace(x=batch.x - effect[:, :length], y=batch.y - effect[:, length:])
+
+
 def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
     forecaster, task = run.model, run.task
     if request.steps is not None:
         raise ContractError(f"--steps: expected the look-back of the run, found {request.steps}; leave it")
     origins = task.origins("valid")
     batch = task.window([origins[int(i)] for i in spread_evenly(len(origins), request.rows or 1)])
+    forecaster, batch = without_effect(forecaster, batch)
     stepper = steps = None
     if isinstance(forecaster.memory, Stepper):
         stepper, steps = forecaster.memory, forecaster.steps_of(batch.x)

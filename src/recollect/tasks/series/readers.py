@@ -17,7 +17,7 @@ class Entry(nn.Module):
 
     def __init__(self, config: Plan) -> None:
         super().__init__()
-        self.map = nn.Linear(config.segment * config.together, config.width)
+        self.map = nn.Linear(config.inputs, config.width)
         self.kind = config.entry
 
     def forward(self, x: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ class Stepper(Layer[tuple]):
 
     def __init__(self, config: Plan) -> None:
         super().__init__()
-        self.dim = config.segment * config.together
+        self.dim = config.inputs
         if config.bare:
             taps = {"tau": config.steps} | config.layer
             hidden = config.hidden or (config.width if config.model == "mlp" else None)
@@ -54,11 +54,11 @@ class Stepper(Layer[tuple]):
                 f"forecaster: expected steps of shape (batch, steps ≥ 1, {self.dim}), found {x.dtype} {tuple(x.shape)}"
             )
         if state is not None:
-            check_state(self, state, len(x))
+            check_state(self, state, x.shape[0])
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """x: B T D → y: B T W."""
-        y, state = self.body(self.enter(x), self.initial_state(len(x), like=x) if state is None else state)
+        y, state = self.body(self.enter(x), self.initial_state(x.shape[0], like=x) if state is None else state)
         return self.read(y), state
 
     def tail(self, x: Tensor, count: int = 1) -> tuple[Tensor, tuple]:
@@ -67,7 +67,7 @@ class Stepper(Layer[tuple]):
             y, state = self(x)
             return y[:, -count:], state
         # a window's state is what it saw: to read every step before would be work for nothing
-        start = self.initial_state(len(x), like=x)
+        start = self.initial_state(x.shape[0], like=x)
         state = tuple(
             window.State(torch.cat([own.window, x[:, :-count]], dim=1)[:, -own.window.shape[1] :])
             if isinstance(own, window.State)
@@ -132,5 +132,5 @@ class Glance(nn.Module):
         width = self.config.width
         hidden = self.config.hidden or 4 * width
         block = 4 * width**2 + 2 * width * hidden + 2 * steps * width
-        own = self.config.segment * self.config.together + (self.config.out or 0)
+        own = self.config.inputs + (self.config.out or 0)
         return Cost(2 * batch * steps * (self.config.layers * block + own * width), 0)

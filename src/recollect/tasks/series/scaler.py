@@ -3,14 +3,16 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...core.files import write_aside
+from ...core import typed
+from ...core.files import read_json, write_aside
 from ...data.files import DataError
+from .covariates import Covariates
 
 SEASONS = 1_000  # the longest period that is looked for
 
@@ -20,7 +22,7 @@ class Scaler:
     """The artifact of a run: mean and deviation of each column in the training part, and its season.
 
     `naive` is the mean absolute error of the seasonal naive forecast there, in scaled units: the unit of MASE; 0 in a
-    column that never changes.
+    column that never changes. `step` is the one of the table's times in words, where it has a column for them.
     """
 
     columns: tuple[str, ...]
@@ -28,6 +30,8 @@ class Scaler:
     deviation: tuple[float, ...]
     naive: tuple[float, ...]
     period: int
+    step: str | None = None
+    covariates: Covariates = field(default_factory=Covariates)
 
     def shrink(self, values: np.ndarray) -> np.ndarray:
         """Raw → scaled; the last axis is the columns."""
@@ -43,25 +47,18 @@ class Scaler:
     @classmethod
     def load(cls, path: Path) -> "Scaler":
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            found = typed.read(read_json(path), cls)
+            found.covariates.check()
+        except (OSError, ValueError) as error:
             raise DataError(f"{path}: expected a scaler in JSON, found something else ({error})") from error
-        names = [field.name for field in fields(cls)]
-        if not isinstance(content, dict) or sorted(content) != sorted(names):
-            raise DataError(f"{path}: expected a scaler with {', '.join(names)}, found other keys")
-        lists = [content[name] for name in ("columns", "mean", "deviation", "naive")]
-        if not all(isinstance(part, list) and len(part) == len(lists[0]) > 0 for part in lists):
+        lists = (found.mean, found.deviation, found.naive)
+        if not found.columns or not all(len(part) == len(found.columns) for part in lists):
             raise DataError(f"{path}: expected one entry for each column in every list of the scaler")
-        numbers = [value for part in lists[1:] for value in part]
-        if not all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in numbers):
-            raise DataError(f"{path}: expected finite numbers in the scaler, found others")
-        if not all(isinstance(column, str) for column in lists[0]) or min(content["deviation"]) <= 0:
-            raise DataError(f"{path}: expected names of columns and deviations above 0 in the scaler")
-        period = content["period"]
-        if not isinstance(period, int) or isinstance(period, bool) or period < 1:
-            raise DataError(f"{path}: expected a period of at least 1 in the scaler, found {period!r}")
-        columns, mean, deviation, naive = (tuple(part) for part in lists)
-        return cls(columns, mean, deviation, naive, period)
+        if len(set(found.columns)) < len(found.columns):
+            raise DataError(f"{path}: expected columns with different names in the scaler, found one twice")
+        if min(found.deviation) <= 0 or min(found.naive) < 0:
+            raise DataError(f"{path}: expected deviations above 0 and naive errors of at least 0 in the scaler")
+        return found
 
 
 def fit_scaler(

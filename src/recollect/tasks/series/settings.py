@@ -3,29 +3,27 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ...core.settings import ContractError, at_least, check_settings, option
+from ...core.settings import ContractError, at_least, check_file_names, check_settings, option
+from .tables.layout import Layout
 
-HeaderName = Literal["auto", "yes", "no"]
 FillName = Literal["linear", "mask", "refuse"]
 LossName = Literal["mse", "mae", "huber"]
+POINTS = 1_000_000  # of a look-back, a horizon or a season, at most
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(Layout):
     """Where the numbers are: a CSV file, or a known set's name (none: the noisy sine), and how they are read.
 
-    `target` are the columns to forecast (none: all but the time); `fill` says what is done about missing values inside;
-    with `even` uneven time steps are refused; `period` is the season's (none: estimated); `draw` seeds the noisy sine.
-    `whole` makes all of the file every part.
+    `fill` says what is done about missing values inside; with `even` a table is refused that does not fill its grid;
+    `period` is the season's (none: estimated); `draw` seeds the noisy sine. `whole` makes all of the file every part.
     """
 
     data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
-    target: tuple[str, ...] = option((), "Of series: a column to forecast; may be repeated.")
-    time: str | None = option(None, "Of series: the column that holds the time.")
-    header: HeaderName = "auto"
     fill: FillName = "linear"
+    calendar: bool | None = None
     even: bool = False
-    period: int | None = None
+    period: int | None = at_least(1, default=None, most=POINTS)
     valid_share: float = 0.1
     test_share: float = 0.2
     draw: int = at_least(0, default=0)
@@ -33,14 +31,10 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        for name in ("data", "target"):
-            value = getattr(self, name)
-            if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
-                raise ContractError(f"series: expected {name} to be names, found {value!r}")
+        check_file_names(self, ("data",))
+        self.check_names()
         if len(self.data) > 1:
             raise ContractError(f"series: expected one file or known set, found {len(self.data)}: {self.data}")
-        if self.time is not None and not isinstance(self.time, str):
-            raise ContractError(f"series: expected time to be the name of a column, found {self.time!r}")
         shares = (self.valid_share, self.test_share)
         if not all(0 < share < 1 for share in shares) or sum(shares) >= 1:
             raise ContractError(f"series: expected shares above 0 that leave some to train on, found {shares}")
@@ -54,8 +48,8 @@ class Config:
     (`auto`), always (`solve`), or trained as everything else (`steps`).
     """
 
-    lookback: int = option(96, "Of series: points that are seen.")
-    horizon: int = option(24, "Of series: points ahead.")
+    lookback: int = option(96, "Of series: points that are seen.", most=POINTS)
+    horizon: int = option(24, "Of series: points ahead.", most=POINTS)
     batch: int = option(32, "Rows of a batch.")
     loss: LossName = "mse"
     choose: Literal["mse", "mae"] = "mse"

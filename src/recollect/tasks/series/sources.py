@@ -1,17 +1,18 @@
 """Sources of time series: known sets, generated and built-in series, or a file."""
 
 import difflib
-from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 
-from ...data.files import DataError, StrPath
+from ...data.byte_files import StrPath, path_of
+from ...data.errors import DataError
 from ...data.known import SeriesSet, sets_of
-from .table import HeaderName, Table, read_table
-from .times import Times
+from .tables.layout import Layout
+from .tables.table import Table, read_table
+from .tables.times import Times
 
 SETS = sets_of(SeriesSet)
 MADE = ("sine", "sunspots")  # need no file
@@ -36,28 +37,23 @@ def noisy_sine(
 
 
 def open_table(
-    source: str,
-    *,
-    target: Sequence[str] = (),
-    time: str | None = None,
-    header: HeaderName = "auto",
-    draw: int = 0,
-    data_dir: StrPath | None = None,
+    source: str, layout: Layout | None = None, *, even: bool = False, draw: int = 0, data_dir: StrPath | None = None
 ) -> Table:
     """The table of a file, a known set, or a built-in series."""
+    layout = layout or Layout()
     if source == "sine":
         points = noisy_sine(draw=draw)
         texts = [str(t) for t in range(1, len(points) + 1)]
         times = Times(texts, [Decimal(text) for text in texts], Decimal(1))
         return Table("sine", ("x",), points[:, None], times, list(range(1, len(points) + 1)))
     if source == "sunspots":
-        found = read_table(Path(__file__).with_name("sunspots.csv"), time="year")
+        found = read_table(Path(__file__).with_name("sunspots.csv"), Layout(time="year"))
         return replace(found, path="sunspots")
     if source in SETS:
         path = SETS[source].find(data_dir)["train"][0]
-        return replace(read_table(path, target=target, time=time, header=header), path=source)
-    if not Path(source).expanduser().exists():
+        return replace(read_table(path, layout, even=even), path=source)
+    if not path_of(source).exists():
         near = difflib.get_close_matches(source, NAMES, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise DataError(f"expected a CSV file or one of {', '.join(NAMES)}, found nothing at {source}{meant}")
-    return read_table(source, target=target, time=time, header=header)
+    return read_table(source, layout, even=even)

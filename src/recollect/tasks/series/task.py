@@ -6,44 +6,60 @@ and deviation 1 in the training part), which is what papers report, and in the d
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from ...core import pieces
 from ...core.artifacts import artifact_path
 from ...core.contract import ContractError, Memory
+from ...core.settings import refuse_both_ways
+from ...core.summary import DataSummary
 from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, Solution, Task, building, describe_model
 from ...data.files import DataError, absolute_name
 from ...layers import LAYERS
 from ...models.body import KINDS, StackedModels, kind_of
-from . import data, probe
+from . import calibration, data, probe
 from . import model as forecaster
 from .baselines import Baselines
 from .data import Series
-from .errors import Errors, format_error, summarize
-from .model import Forecaster
+from .effect import Beside
+from .errors import Errors, format_error, missing_intervals, summarize, tabulate
+from .export import SeriesExports
+from .model import Forecaster, Window
 from .multi_step import measure_ahead
 from .readers import Stepper
 from .scaler import Scaler
 from .settings import Config, DataConfig
 from .sources import NAMES
+from .tables.layout import Layout, layout_of
+from .tables.steps import describe_step
+
+LAYOUT = {field.name for field in fields(Layout)}
 
 
 class Batch(NamedTuple):
     x: Tensor  # B L C
     y: Tensor  # B H C
     counts: Tensor | None  # B H C: False where nothing was measured; None: everything was
+    known: Tensor | None = None  # B L+H G K, covariates known ahead; None: there are none
+    past: Tensor | None = None  # B L G P, those known only so far
+
+    @property
+    def beside(self) -> Beside | None:
+        return None if self.known is None and self.past is None else Beside(self.known, self.past)
 
 
 def has_closed_form(model: forecaster.Config, task: Config) -> bool:
     """Whether a model is solved by least squares, not trained."""
-    if model.model != "ar" or model.layers != 1 or model.intervals == "quantile" or task.fit == "steps":
+    plain = model.model == "ar" and model.layers == 1 and model.intervals != "quantile" and not model.effect_units
+    if not plain or task.fit == "steps":
         return False
     return task.fit == "solve" or task.loss == "mse"
 
@@ -56,7 +72,16 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
     default = "gru"
     data_config = DataConfig
     task_config = Config
+    exports = SeriesExports()
     unsized = ("ar",)
+    instead: ClassVar[Mapping[str, str]] = {
+        "linear": "--model ar",
+        "naive": "forecast the last value",
+        "seasonal naive": "forecast the last season again",
+        "markov 1": "forecast by a Markov chain of the last value",
+        "markov 2": "forecast by a Markov chain of the last two values",
+    }
+    refused: ClassVar[Mapping[str, str]] = refuse_both_ways("forecasts, of which only the past is known")
     config: Config
 
     def __init__(self, config: Config, data: Series, device: torch.device | str = "cpu", seed: int = 0) -> None:
@@ -65,6 +90,11 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         scaled = data.scaler.shrink(data.values)
         self.values = torch.from_numpy(scaled).to(self.device, torch.float32)  # N C
         self.seen = None if data.seen.all() else torch.from_numpy(data.seen).to(self.device)
+        first = data.seen.argmax(axis=0)  # the row of each series' first value: late ones begin in a long table
+        self.late = torch.from_numpy(first).to(self.device) if first.any() else None
+        self.known, self.past = (  # N G K and N G P
+            None if part is None else torch.from_numpy(part).to(self.device, torch.float32) for part in data.beside
+        )
         self.order: tuple[tuple[int, int], np.ndarray] | None = None  # of the windows in the epoch that is under way
         for split in ("train", "valid"):
             self.origins(split)
@@ -77,9 +107,10 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
 
     @classmethod
     def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Scaler | None = None) -> Series:
-        settings = asdict(config)
-        source = (*settings.pop("data"), "sine")[0]
-        return data.load(source, **settings, data_dir=data_dir, scaler=artifacts)
+        own = {field.name: getattr(config, field.name) for field in fields(config)}
+        others = {name: value for name, value in own.items() if name not in LAYOUT and name != "data"}
+        source = (*config.data, "sine")[0]
+        return data.load(source, layout_of(config), **others, data_dir=data_dir, scaler=artifacts)
 
     @classmethod
     def artifacts_of(cls, data: Series) -> Scaler:
@@ -96,14 +127,28 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
     @classmethod
     def describe_data(cls, data: Series) -> dict[str, Any]:
         counts = {split: stop - start for split, (start, stop) in data.splits.items()}
+        own = data.scaler.covariates
         about = {"columns": list(data.columns), "period": data.scaler.period}
+        about |= {name: list(part) for name in ("known", "past", "cycles") if (part := getattr(own, name))}
         return {"name": data.name, "fingerprint": data.fingerprint} | counts | about | {"notes": data.notes}
 
     @classmethod
     def summarize_data(cls, data: Series) -> str:
         start, stop = data.splits["train"]
         columns = f"{len(data.columns)} series" if len(data.columns) > 1 else f"the series {next(iter(data.columns))!r}"
-        return f"{stop - start:,} training rows of {columns} of {data.name}, period {data.scaler.period}"
+        every = f", a row every {describe_step(data.times.step)}" if data.times.named else ""
+        return f"{stop - start:,} training rows of {columns} of {data.name}{every}, period {data.scaler.period}"
+
+    @classmethod
+    def data_summary(cls, data: Series) -> DataSummary:
+        splits = {
+            split: {"rows": stop - start, "missing values": int((~data.seen[start:stop]).sum())}
+            for split, (start, stop) in data.splits.items()
+        }
+        facts: dict[str, int | str] = {"series": len(data.columns), "period": data.scaler.period}
+        if data.times.named:
+            facts["a row every"] = describe_step(data.times.step)
+        return DataSummary(name=data.name, splits=splits, facts=facts, notes=data.notes)
 
     @classmethod
     def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Scaler) -> DataConfig:
@@ -115,13 +160,17 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         settings = dict(run.model)
         name = settings.pop("name")
         settings |= {"series": len(data.columns), "lookback": run.task.lookback, "horizon": run.task.horizon}
+        own = data.scaler.covariates
+        settings |= {"known_inputs": own.ahead, "past_inputs": len(own.past), "own_covariates": own.apart}
         config = forecaster.Config(model=name, **settings)
         if params is not None:
             if name == "ar":
                 raise ContractError("params: an autoregression has as many as its look-back asks for; set --lookback")
             config = config.sized(params, f"{name} with a horizon of {config.horizon}")
         if run.task.fit == "solve" and not has_closed_form(config, run.task):
-            raise ContractError(f"series: fit=solve needs one layer of ar without quantiles, found {name}")
+            raise ContractError(
+                f"series: fit=solve needs one layer of ar without quantiles, with a linear effect, found {name}"
+            )
         files = tuple(absolute_name(file, NAMES) for file in run.data.data)
         return replace(run, data=replace(run.data, data=files), model=describe_model(name, config))
 
@@ -184,7 +233,15 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         if max(origins) + horizon > len(self.values):
             inside = (forth < len(self.values))[..., None].expand_as(y)
             counts = inside if counts is None else counts & inside
-        return Batch(self.values[at + back], y, counts)
+        if self.late is not None:  # before a series begins there is no past to forecast it from
+            begun = (at > self.late)[:, None].expand_as(y)
+            counts = begun if counts is None else counts & begun
+        known = past = None
+        if self.known is not None:  # beyond the end of the table what is known is what was known last
+            known = self.known[torch.cat([at + back, forth], dim=1).clamp(max=len(self.known) - 1)]
+        if self.past is not None:
+            past = self.past[at + back]
+        return Batch(self.values[at + back], y, counts, known, past)
 
     def cut(self, origins: range, size: int | None = None) -> Iterator[range]:
         """Origins in batches, of the size for evaluation where none is given."""
@@ -207,13 +264,16 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
             number += 1
 
     def loss(self, model: nn.Module, batch: Batch, carry: Any = None) -> Loss:
-        losses = model.losses(model(batch.x, batch.y), batch.y, self.config.loss)  # type: ignore[operator]
+        losses = model.losses(model(batch.x, batch.y, batch.beside), batch.y, self.config.loss)  # type: ignore[operator]
         if batch.counts is None:
             return Loss(losses.mean(), losses.numel())
         return Loss((losses * batch.counts).sum() / batch.counts.sum().clamp(min=1), losses.numel())
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return tuple(batch.x.shape[:2])
+
+    def reading_shape(self, model: Any, batch: Batch) -> tuple[int, int]:
+        return len(batch.x), model.config.steps
 
     def flops(self, model: Any, *shape: int) -> float:
         return model.cost(*shape).flops
@@ -223,29 +283,56 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         if not has_closed_form(model.config, self.config):
             return None
         model.to(self.device).eval()
-        model.solve(self.measured_windows(model.config.channels == "joint"), self.config.ridge)
+        if self.known is not None:
+            start, stop = self.data.splits["train"]
+            seen = None if self.seen is None else self.seen[start:stop]
+            model.effect.solve(self.known[start:stop], self.values[start:stop], seen)
+        model.solve(self.measured_windows(model.config.channels == "joint", model), self.config.ridge)
         return Solution(tokens=len(self.origins("train")), message="solved by least squares")
 
+    @torch.no_grad()
     def calibrate(self, model: Any) -> bool:
-        """Residual intervals, from the errors on validation."""
-        if model.config.intervals != "residual":
-            return False
-        model.spread.copy_(self.error_quantile(model, "valid"))
+        """Intervals of every kind, from the errors on validation."""
+        model.spread.fill_(1.0)  # the distances themselves
+        scores, counts = [], []
+        for part in self.cut(self.origins("valid")):
+            batch = self.window(part)
+            mean, lower, upper = model.forecast(batch.x, beside=batch.beside)
+            error = batch.y - mean
+            scores.append(torch.where(error > 0, error / (upper - mean), -error / (mean - lower)).cpu().numpy())
+            counted = torch.ones_like(error, dtype=torch.bool) if batch.counts is None else batch.counts
+            counts.append(counted.cpu().numpy())
+        found = calibration.calibrate(np.concatenate(scores), np.concatenate(counts), model.config.level)
+        model.spread.copy_(torch.from_numpy(found))
         return True
 
-    def measured_windows(self, joint: bool) -> Iterator[tuple[Tensor, Tensor]]:
-        """Past and future of the training windows whose whole future was measured; each series alone, or `joint`."""
+    def measured_windows(self, joint: bool, model: Any = None) -> Iterator[Window]:
+        """The training windows whose whole future was measured; each series alone, or `joint`.
+
+        With a model without the effect of what is known ahead, and with what is known only so far beside them.
+        """
         found = False
         for part in self.cut(self.origins("train"), 1024):
-            x, y, counts = self.window(part)
-            if counts is not None:
+            batch = self.window(part)
+            x, y, counts, beside = batch.x, batch.y, batch.counts, batch.beside
+            extra = None
+            if model is not None and beside is not None:
+                if beside.past is not None:
+                    extra = model.fold_beside(beside.past)
+                if beside.known is not None:
+                    effect = model.effect(beside.known)
+                    x, y = x - effect[:, : x.shape[1]], y - effect[:, x.shape[1] :]
+            if counts is not None or not joint:
                 if not joint:
-                    x, y, counts = (rearrange(own, "b t c -> (b c) t 1") for own in (x, y, counts))
-                whole = counts.all(dim=2).all(dim=1)
-                x, y = x[whole], y[whole]
+                    x, y = (rearrange(own, "b t c -> (b c) t 1") for own in (x, y))
+                    counts = None if counts is None else rearrange(counts, "b t c -> (b c) t 1")
+                if counts is not None:
+                    whole = counts.all(dim=2).all(dim=1)
+                    x, y = x[whole], y[whole]
+                    extra = None if extra is None else extra[whole]
             if len(x):
                 found = True
-                yield x, y
+                yield Window(x, y, extra)
         if not found:
             raise DataError(
                 f"{self.data.name}: expected training windows with every value of their horizon measured, found "
@@ -257,14 +344,39 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
     @torch.no_grad()
     def evaluate(self, model: nn.Module, split: str) -> dict[str, Any]:
         """The rolling backtest: a forecast from every row of a split, and what came of it."""
-        origins = self.origins(split)
+        origins, by_window = self.origins(split), []
         errors = self._errors()
         for part in self.cut(origins):
             batch = self.window(part)
-            mean, lower, upper = model.forecast(batch.x)  # type: ignore[operator]
+            mean, lower, upper = model.forecast(batch.x, beside=batch.beside)  # type: ignore[operator]
             errors.add(mean, batch.y, batch.counts, (lower, upper))
+            by_window.append(self._squared(mean, batch))
         level: Any = model.config.level  # type: ignore[union-attr]
-        return self._summarize(errors, level) | {"windows": len(origins), "rule": self.rule(split)}
+        apart = len(origins) // (self.config.lookback + self.config.horizon)  # windows that share no row
+        found = {"windows": len(origins), "horizon": self.config.horizon, "rule": self.rule(split)}
+        found["pieces"] = {"mse": pieces.cut(torch.cat(by_window).cpu(), min(pieces.MOST, max(1, apart)))}
+        return self._summarize(errors, level) | found
+
+    @staticmethod
+    def _squared(mean: Tensor, batch: Batch) -> Tensor:
+        """The squared error of each window, over what was measured of it."""
+        errors = (mean - batch.y).square()
+        if batch.counts is None:
+            return errors.flatten(1).mean(dim=1)
+        counts = batch.counts.expand_as(errors).to(errors)
+        kept = torch.where(counts > 0, errors, 0.0).flatten(1).sum(dim=1)
+        return kept / counts.flatten(1).sum(dim=1).clamp(min=1)
+
+    @property
+    def reported(self) -> str:
+        splits = self.data.splits
+        if splits["test"] == splits["valid"]:  # all of it, for a run on everything
+            return "valid"
+        try:
+            self.origins("test")
+        except DataError:
+            return "valid"
+        return "test"
 
     def rule(self, split: str) -> str:
         config = self.config
@@ -278,25 +390,6 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
 
     def _summarize(self, errors: Errors, level: float | None = None) -> dict[str, Any]:
         return summarize(errors, self.data.name, self.data.scaler, level)
-
-    @torch.no_grad()
-    def error_quantile(self, model: Forecaster, split: str = "valid") -> Tensor:
-        """The quantile `level` of a model's absolute errors on a split, by horizon and column: H C.
-
-        One place further than the share of them, as split conformal prediction takes it: it holds for the next error.
-        """
-        found, counts = [], []
-        for part in self.cut(self.origins(split)):
-            batch = self.window(part)
-            error = (model.forecast(batch.x).mean - batch.y).abs()
-            found.append(error if batch.counts is None else error.masked_fill(~batch.counts, math.inf))
-            counts.append(torch.ones_like(error[:, :1]) if batch.counts is None else batch.counts)
-        errors = torch.cat(found).sort(dim=0).values  # N H C, what does not count last
-        usable = torch.cat(counts).sum(dim=0).long().expand(errors.shape[1:])  # H C
-        place = (model.config.level * (usable + 1)).ceil().long().clamp(min=1) - 1
-        place = torch.minimum(place, (usable - 1).clamp(min=0))
-        spread = errors.gather(0, place[None])[0]
-        return spread.masked_fill(usable == 0, 0.0)
 
     def baselines(self, split: str) -> dict[str, float]:
         return {name: found[self.metric] for name, found in self.rivals(split).items()}
@@ -313,40 +406,29 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
 
     def figures(self, model: Any, split: str, **options: Any) -> dict[str, Any]:
         found = self.evaluate(model, split)
+        in_pieces = found.pop("pieces")
         rivals = self.rivals(split)
         fed_back = measure_ahead(model, self, split) if model.config.ahead == "recursive" else {}
         return {
             "metric": {"name": self.metric, "value": found[self.metric], "rule": found["rule"]},
             "figures": found,
             "intervals": model.config.intervals,
+            "horizon": self.config.horizon,
             **fed_back,
             "baselines": {name: rival[self.metric] for name, rival in rivals.items()},
             "rivals": rivals,
             # a thousandth less is a tie
             "better": [name for name, rival in rivals.items() if rival[self.metric] < 0.999 * found[self.metric]],
-        }
+        } | ({"pieces": in_pieces} if options.get("pieces") else {})
 
     @classmethod
     def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
-        figures = found["figures"]
-        names = ["mse", "mae", "mase", "mse_raw", "mae_raw"] + (["coverage"] if "coverage" in figures else [])
-        rows = [[str(h), *(format_error(own[n]) for n in names)] for h, own in figures["by_horizon"].items()]
-        rows.append(["all", *(format_error(figures[n]) for n in names)])
-        guesses = "  ".join(f"{name} {format_error(value)}" for name, value in found["baselines"].items())
-        below = [figures["rule"], f"without learning, {found['metric']['name']}: {guesses}"]
-        if found["better"]:
-            below.append(f"better than this model: {', '.join(found['better'])}")
-        if "coverage" in figures:
-            own = found["intervals"] == "residual" and found.get("split") == "valid"
-            note = " (of the errors that they were made from: ask for --split test)" if own else ""
-            below.append(f"intervals meant to hold {figures['level']:.0%} held {figures['coverage']:.1%}{note}")
-        return ("horizon", *names), rows, below
+        return tabulate(found)
 
     @classmethod
     def headline(cls, found: dict[str, Any]) -> str:
-        held = f", {found['level']:.0%} intervals held {found['coverage']:.1%}" if "coverage" in found else ""
         errors = ", ".join(f"{name} {format_error(found[name])}" for name in ("mse", "mae", "mase"))
-        return f"validation {errors}{held} ({found['rule']})"
+        return "; ".join([f"validation {errors} ({found['rule']})", *missing_intervals(found, found["horizon"])])
 
     # Inspection and races
 

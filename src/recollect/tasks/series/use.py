@@ -1,19 +1,22 @@
-"""A forecasting run applied to other files: forecasts of what follows their last row, and estimates in their gaps."""
+"""A trained forecaster in use: what follows the end of a table, with intervals, and estimates in its gaps."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from ...core.task import LoadedRun
+from ...core.trained import Array, TrainedModel
 from ...data.files import DataError
-from .gaps import close_gaps, trim
-from .scaler import Scaler
-from .sources import open_table
-from .table import Table
-
-Run = LoadedRun[Any, Scaler]
+from .covariates import count_known, read_beside
+from .data import prepare
+from .forecaster import Forecaster
+from .settings import POINTS
+from .tables.gaps import close_gaps, used_rows
+from .tables.table import Table
 
 
 class Row(NamedTuple):
@@ -24,7 +27,7 @@ class Row(NamedTuple):
     mean: float
     lower: float | None
     upper: float | None
-    how: str = "extrapolated"  # or "interpolated": what lies after it was measured
+    how: str = "extrapolated"  # "extrapolated", or "interpolated" where what lies after it was measured
 
 
 class Point(NamedTuple):
@@ -35,18 +38,103 @@ class Point(NamedTuple):
     value: float
 
 
-def open_file(run: Run, file: str, data_dir: str | None = None) -> Table:
-    """A file with the columns that a run was trained on."""
-    config = run.config.data
-    table = open_table(
-        file, target=run.artifacts.columns, time=config.time, header=config.header, draw=config.draw, data_dir=data_dir
-    )
-    if table.columns != run.artifacts.columns:
-        raise DataError(
-            f"{file}: expected the columns of the run ({', '.join(run.artifacts.columns)}), "
-            f"found {', '.join(table.columns)}"
+@dataclass(frozen=True)
+class Forecast:
+    """What follows the end of a table: H times, C columns."""
+
+    columns: tuple[str, ...]
+    times: tuple[str, ...]
+    mean: Array  # H C
+    lower: Array  # H C; NaN where there is no interval
+    upper: Array
+    history: Table
+    notes: tuple[str, ...] = ()  # on how the table was read
+
+    def rows(self) -> list[Row]:
+        """A row for each value, column by column."""
+        return [
+            Row(time, column, float(self.mean[h, c]), _known(self.lower[h, c]), _known(self.upper[h, c]))
+            for c, column in enumerate(self.columns)
+            for h, time in enumerate(self.times)
+        ]
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Columns of plain values, as pandas.DataFrame and polars.DataFrame take them."""
+        rows = self.rows()
+        return {name: [getattr(row, name) for row in rows] for name in Row._fields}
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+class SeriesModel(TrainedModel):
+    """A forecaster: it goes on with tables, and fills their gaps."""
+
+    methods = ("forecast", "fill")
+
+    @cached_property
+    def _forecaster(self) -> Forecaster:
+        return Forecaster.of(self._source)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it was trained on, which a table must have."""
+        return self._forecaster.scaler.columns
+
+    @property
+    def period(self) -> int:
+        """Rows of a season, as it was found in training."""
+        return self._forecaster.scaler.period
+
+    @property
+    def shown(self) -> int:
+        """Rows of the past that are worth showing beside a forecast."""
+        return max(3 * self._forecaster.horizon, self._forecaster.lookback)
+
+    def forecast(self, table: Any, horizon: int | None = None) -> Forecast:
+        """What follows a table: a CSV file, a known set, an array (N or N C), a dictionary of columns, a data frame.
+
+        >>> model = recollect.load("demo-series")
+        >>> ahead = model.forecast("sunspots", horizon=3)
+        >>> ahead.mean.shape
+        (3, 1)
+        """
+        known = self.open(table)
+        rows = list(forecast(self._forecaster, known, horizon))
+        times = tuple(row.time for row in rows[: len(rows) // len(known.columns)])
+        shape = (len(known.columns), len(times))
+        numbers = (
+            [np.nan if value is None else value for value in values]
+            for values in ([getattr(row, name) for row in rows] for name in ("mean", "lower", "upper"))
         )
-    return table
+        mean, lower, upper = (np.array(part).reshape(shape).T for part in numbers)
+        notes = [*self._reading_notes(known), *self._forecaster.missing_bounds(lower)]
+        if len(times) < (self._forecaster.horizon if horizon is None else horizon):
+            notes.append(f"{known.path}: {len(times):,} points are forecast, as far as what is known ahead goes")
+        return Forecast(known.columns, times, mean, lower, upper, known, tuple(notes))
+
+    def _reading_notes(self, table: Table) -> list[str]:
+        """What was changed in a table; rows of what is known ahead alone are no rows that miss something."""
+        return prepare(table.part(0, used_rows(table)[1]) if table.beside else table, "linear")[3]
+
+    def fill(self, table: Any) -> list[Row]:
+        """Every missing value of a table, in order of time, interpolated or extrapolated."""
+        return list(fill(self._forecaster, self.open(table)))
+
+    def open(self, table: Any) -> Table:
+        """A table with the columns of the run, from a file or from memory."""
+        from ...data import tables
+
+        if not tables.is_table(table):
+            return self._forecaster.open_file(str(table))
+        text = tables.to_csv(table, "the table", self.columns)
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "table.csv"
+            path.write_text(text, encoding="utf-8")
+            try:
+                return replace(self._forecaster.open_file(str(path)), path="the table")
+            except DataError as error:
+                raise DataError(str(error).replace(str(path), "the table")) from None
 
 
 def history(table: Table, last: int | None = None) -> list[Point]:
@@ -59,28 +147,39 @@ def history(table: Table, last: int | None = None) -> list[Point]:
     ]
 
 
-def forecast(run: Run, file: str | Table, horizon: int | None = None, *, data_dir: str | None = None) -> Iterator[Row]:
+def forecast(forecaster: Forecaster, file: str | Table, horizon: int | None = None) -> Iterator[Row]:
     """What follows a file's last row, series by series; gaps inside its look-back are closed by lines."""
-    table = file if isinstance(file, Table) else open_file(run, file, data_dir)
-    if horizon is not None and horizon < 1:
-        raise DataError(f"forecast: expected a horizon of at least 1, found {horizon}")
-    table, _ = trim(table)
-    values, _ = close_gaps(table, "linear")
-    lookback: int = run.config.task.lookback
-    horizon = horizon or int(run.config.task.horizon)
+    table = file if isinstance(file, Table) else forecaster.open_file(file)
+    if horizon is not None and not (isinstance(horizon, int | np.integer) and 1 <= horizon <= POINTS):
+        found = f"{horizon:,}" if isinstance(horizon, int) else repr(horizon)
+        raise DataError(f"forecast: expected a horizon of at least 1 and at most {POINTS:,}, found {found}")
+    start, stop = used_rows(table)
+    used = table.part(start, stop)
+    values, _, _ = close_gaps(used, "linear")
+    lookback = forecaster.lookback
     if len(values) < lookback:
         raise DataError(
             f"{table.path}: expected at least {lookback:,} rows, the look-back of the run, found {len(values):,}; "
             "give more rows"
         )
-    times = table.times.after(horizon)
-    mean, lower, upper = _forecast_window(run, values[-lookback:], horizon)
+    horizon = horizon or reachable(forecaster, table, stop)
+    times = used.times.after(horizon)
+    beside = read_beside(table.part(start, len(table.values)), forecaster.scaler.covariates, stop - start, horizon)
+    window = beside.window(len(values) - lookback, len(values), horizon)
+    mean, lower, upper = forecaster.forecast_window(values[-lookback:], horizon, window)
     for c, column in enumerate(table.columns):
         for h, time in enumerate(times):
             yield Row(time, column, float(mean[h, c]), _known(lower[h, c]), _known(upper[h, c]))
 
 
-def fill(run: Run, file: str | Table, *, data_dir: str | None = None) -> Iterator[Row]:
+def reachable(forecaster: Forecaster, table: Table, stop: int) -> int:
+    """The horizon of the run, or as far as the columns that it needs are known, if there are any and that is less."""
+    covariates = forecaster.scaler.covariates
+    known = count_known(table, covariates, stop) if covariates.known else forecaster.horizon
+    return min(forecaster.horizon, known or forecaster.horizon)
+
+
+def fill(forecaster: Forecaster, file: str | Table) -> Iterator[Row]:
     """Every missing value of a file, in order of time.
 
     Inside the data (interpolated) a forecast from before the gap is bent so that it meets what was measured after it,
@@ -88,13 +187,14 @@ def fill(run: Run, file: str | Table, *, data_dir: str | None = None) -> Iterato
     too little lies before a gap a line is drawn between its ends, without an interval; before a column's first value
     nothing can be said.
     """
-    table = file if isinstance(file, Table) else open_file(run, file, data_dir)
+    table = file if isinstance(file, Table) else forecaster.open_file(file)
     missing = np.isnan(table.values)
     if missing.all(axis=0).any():
         column = table.columns[int(missing.all(axis=0).argmax())]
         raise DataError(f"{table.path}: expected numbers in column {column!r}, found none")
     known = _ends_held(table.values)
-    lookback = run.config.task.lookback
+    lookback = forecaster.lookback
+    beside = read_beside(table, forecaster.scaler.covariates, len(known), 0)
     found: list[tuple[int, Row]] = []
     for start, stop, c in sorted(_gaps(missing)):
         if start == 0:
@@ -103,7 +203,8 @@ def fill(run: Run, file: str | Table, *, data_dir: str | None = None) -> Iterato
         how = "interpolated" if inside else "extrapolated"
         lower = upper = np.full(length, np.nan)
         if start >= lookback:
-            ahead = _forecast_window(run, known[start - lookback : start], length + inside)
+            beside_it = beside.window(start - lookback, start, length + inside)
+            ahead = forecaster.forecast_window(known[start - lookback : start], length + inside, beside_it)
             mean, low, high = (part[:, c] for part in ahead)
             if inside:
                 # the forecast misses what was measured next by so much: each point takes its share of that, and
@@ -121,7 +222,7 @@ def fill(run: Run, file: str | Table, *, data_dir: str | None = None) -> Iterato
         else:
             raise DataError(
                 f"{table.path}, column {table.columns[c]!r}: expected at least {lookback:,} rows, the look-back of the "
-                f"run, before row {table.rows[start]:,}, found {start:,}"
+                f"run, before {table.place(start)}, found {start:,}"
             )
         known[start:stop, c] = mean
         for i in range(length):
@@ -155,15 +256,8 @@ def _gaps(missing: np.ndarray) -> Iterator[tuple[int, int, int]]:
             yield int(start), int(stop), c
 
 
-@torch.no_grad()
-def _forecast_window(run: Run, past: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The forecast of one window of raw values (L C) and its interval, raw: H C each."""
-    model = run.model
-    like = next(model.parameters())
-    x = torch.from_numpy(run.artifacts.shrink(past)).to(like)[None]
-    mean, lower, upper = (run.artifacts.stretch(part[0].double().cpu().numpy()) for part in model.forecast(x, horizon))
-    return mean, lower, upper
-
-
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
+
+
+MODELS = {"series": SeriesModel}

@@ -1,4 +1,4 @@
-"""The scale of a window's own: what is taken from its past, and given back to what is predicted."""
+"""Scales of windows: what is taken from their past and given back to what is predicted, and widths that never fall."""
 
 import torch
 from torch import Tensor
@@ -25,3 +25,12 @@ def stretch(found: Tensor, shift: Tensor, scale: Tensor, intervals: IntervalName
     if intervals != "gaussian":
         return found * scale + shift
     return torch.cat([found[..., :1] * scale + shift, found[..., 1:] + scale.log()], dim=-1)
+
+
+def running_max(x: Tensor) -> Tensor:
+    """The largest value up to each point of the second axis (as cummax, which ONNX has not)."""
+    reach, count = 1, x.shape[1]
+    while reach < count:
+        x = torch.cat([x[:, :reach], torch.maximum(x[:, reach:], x[:, :-reach])], dim=1)
+        reach *= 2
+    return x

@@ -8,19 +8,26 @@ import hashlib
 import os
 import platform
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from ...core import typed
+from ...core.summary import FileList
 from ...data import tokenizers
-from ...data.cache import Entry, Loaded, Sources, cache_folder, hash_json, name_folder
-from ...data.files import DataError, StrPath, Text, chunks, files, some_of, walk
+from ...data.byte_files import StrPath, path_of
+from ...data.cache import Entry, EntryWriter, Loaded, Sources, cache_folder, hash_json, name_folder
+from ...data.errors import DataError, Unreachable
+from ...data.file_lists import TEXT, describe_skipped, list_files
+from ...data.files import Text, chunks, files, some_of, walk
 from ...data.known import TextSet, TranslationSet, find_set, sets_of
 from ...data.tokenizers.base import Tokenizer, UnknownCharacter, smallest, visible
-from ...data.tokenizers.chars_and_bytes import Chars
+from ...data.tokenizers.chars_and_bytes import Bytes, Chars
+from .settings import UNKNOWN
 
 Tokens = np.memmap[Any, np.dtype[Any]]
 SPLITS = ("train", "valid", "test")
@@ -39,6 +46,8 @@ class Corpus:
     unknown_share: dict[str, float]  # of each split's tokens that are <unk>
     fingerprint: str  # sha256 over the texts and the tokenizer: the same wherever the files lie
     notes: list[str]  # what a reader of results should know
+    lines: Mapping[str, int] = field(default_factory=dict)  # of each split
+    files: FileList | None = None
 
 
 def load(
@@ -61,10 +70,12 @@ def load(
     Without validation files (and where the set has none) the last `share` of the characters is the validation part;
     of the standard library it is about that share of the files. With `letters` only a to z and blanks are read.
     `tokenizer` is one of `tokenizers.CHOICES`;
-    `existing` is one that a run already has, used as it is.
+    `existing` is one that a run already has, used as it is. For bytes the files may hold any bytes, read as they are.
     """
-    name, texts, by_order = _sources(data, valid, test, share, data_dir, cache)
-    texts = {split: replace(text, letters=letters) for split, text in texts.items()}
+    skipped: list[tuple[Path, str]] = []
+    name, texts, by_order = _sources(data, valid, test, share, data_dir, cache, skipped)
+    exact = (tokenizer if existing is None else existing.kind) == Bytes.kind
+    texts = {split: replace(text, letters=letters, exact=exact) for split, text in texts.items()}
     sources = Sources([path for text in texts.values() for path in text.paths])
     settings = {
         "tokenizer": tokenizer if existing is None else tokenizers.fingerprint(existing),
@@ -72,14 +83,13 @@ def load(
         "splits": {split: [str(path.absolute()) for path in text.paths] for split, text in texts.items()},
         "share": share if by_order else None,
         "letters": letters,
-    }
+    } | ({"exact": True} if exact else {})
     folder = cache_folder(cache) / "text" / name_folder(name, settings)
 
-    entry = Entry(folder, "corpus", sources, settings)
-    plan = _load_plan(entry)
-    if plan is None:
-        plan = _plan(texts, tokenizer, vocab, share, by_order, existing)
-        _store_plan(entry, plan)
+    def make_plan(writer: EntryWriter) -> None:
+        _store_plan(writer, _plan(texts, tokenizer, vocab, share, by_order, existing))
+
+    plan = Entry(folder, "corpus", sources, settings).load_or_make(_read_plan, make_plan)
     if by_order:
         texts |= {"train": replace(texts["train"], stop=plan.cut), "valid": replace(texts["train"], start=plan.cut)}
 
@@ -88,10 +98,12 @@ def load(
     for split, text in texts.items():
         made_by = {"tokenizer": numbers, "part": [text.start, text.stop], "letters": letters}
         entry = Entry(folder, split, sources.subset(text.paths), made_by)
-        found[split] = entry.load() or _encode(entry, text, plan.tokenizer)
+        found[split] = entry.load_or_make(
+            partial(_check_tokens, plan.tokenizer), partial(_encode, entry, text, plan.tokenizer)
+        )
 
     counts = {split: part.content["unknown"] / len(part.arrays["tokens"]) for split, part in found.items()}
-    notes = [*plan.notes]
+    notes = [*plan.notes, *describe_skipped(skipped)]
     if any(counts.values()):
         shares = ", ".join(f"{split} {100 * value:.3g} %" for split, value in counts.items() if value)
         notes.append(f"share of the tokens that are <unk>: {shares}")
@@ -106,6 +118,8 @@ def load(
         unknown_share=counts,
         fingerprint=hash_json({"texts": hashes, "tokenizer": numbers}),
         notes=notes,
+        lines={split: part.content["lines"] for split, part in found.items()},
+        files=list_files(sources.paths, skipped, encoding="any bytes" if exact else TEXT),
     )
 
 
@@ -119,23 +133,33 @@ def _sources(
     share: float,
     data_dir: StrPath | None,
     cache: StrPath | None,
+    skipped: list[tuple[Path, str]],
 ) -> tuple[str, dict[str, Text], bool]:
-    """The name, the texts by split, and whether the validation part has to be cut from the end of the first."""
+    """The name, the texts by split, and whether the validation part has to be cut from the end of the first.
+
+    Files in folders that cannot be used are added to `skipped`, with the reason.
+    """
+
+    def skip(path: Path, reason: str) -> None:
+        skipped.append((path, reason))
+
     if isinstance(data, str | os.PathLike):
         data = [data]
     paths: dict[str, list[Path]]
+    if data is not None and [str(path) for path in data] == [UNKNOWN]:
+        raise Unreachable("expected a text, found that of a run with imported weights, which is not known; give --data")
     if data is None:
         name, paths = f"python-{platform.python_version()}", {"train": _library()}
     elif len(data) == 1 and str(data[0]) in sets_of(TextSet, TranslationSet):
         name = str(data[0])
         paths = find_set(name, TextSet).find(data_dir, cache)
     else:
-        paths = {"train": _files(data)}
-        first = Path(data[0]).expanduser().absolute()
+        paths = {"train": _files(data, skip)}
+        first = path_of(data[0]).absolute()
         name = (first.stem if first.is_file() else first.name) + (f"+{len(data) - 1}" if len(data) > 1 else "")
     for split, given in (("valid", valid), ("test", test)):
         if given is not None:
-            paths[split] = files(given)
+            paths[split] = files(given, skip)
     by_order = "valid" not in paths
     if by_order and not 0 < share < 1:
         raise DataError(f"expected a validation share between 0 and 1, found {share}; or name validation files")
@@ -145,11 +169,11 @@ def _sources(
     return name, {split: Text(tuple(paths[split])) for split in SPLITS if split in paths}, by_order
 
 
-def _files(data: Sequence[StrPath]) -> list[Path]:
+def _files(data: Sequence[StrPath], skip: Callable[[Path, str], None]) -> list[Path]:
     try:
-        return files(data)
+        return files(data, skip)
     except DataError as error:
-        if len(data) == 1 and not Path(data[0]).expanduser().exists():
+        if len(data) == 1 and not path_of(data[0]).exists():
             raise DataError(f"{error}; known sets are {', '.join(sets_of(TextSet, TranslationSet))}") from None
         raise
 
@@ -238,61 +262,88 @@ def _plan(
     return _Plan(made, cut, tuple(notes))
 
 
-def _load_plan(entry: Entry) -> _Plan | None:
-    """The plan in the cache, if there is one."""
-    if (found := entry.load()) is None:
-        return None
-    try:
-        tokenizer = tokenizers.from_json(found.content["tokenizer"])
-    except DataError:  # of another version
-        return None
-    return _Plan(tokenizer, found.content["cut"], tuple(found.content["notes"]))
+class _PlanContent(TypedDict):
+    """A plan in the cache."""
+
+    cut: int | None
+    notes: list[str]
+    tokenizer: dict[str, Any]
 
 
-def _store_plan(entry: Entry, plan: _Plan) -> None:
-    with entry.write() as writer:
-        writer.content = {"cut": plan.cut, "notes": list(plan.notes), "tokenizer": plan.tokenizer.to_json()}
+def _read_plan(found: Loaded) -> _Plan:
+    """The plan in the cache."""
+    content = typed.read(found.content, _PlanContent)
+    return _Plan(tokenizers.from_json(content["tokenizer"]), content["cut"], tuple(content["notes"]))
+
+
+def _store_plan(writer: EntryWriter, plan: _Plan) -> None:
+    writer.content = {"cut": plan.cut, "notes": list(plan.notes), "tokenizer": plan.tokenizer.to_json()}
 
 
 # ----------------------------------------------------------------------------------------------------- the tokens
 
 
 class TextDigest:
-    """Size and sha256 of a text as UTF-8, computed while it is read."""
+    """Size and sha256 of a text as UTF-8, and its lines, counted while it is read."""
 
     def __init__(self) -> None:
-        self.bytes = 0
+        self.bytes = self._ends = 0
+        self._last = "\n"
         self._digest = hashlib.sha256()
 
     def read(self, chunks: Iterable[str]) -> Iterator[str]:
         """The same chunks."""
         for chunk in chunks:
-            data = chunk.encode()
+            data = chunk.encode("utf-8", "surrogateescape")
             self.bytes += len(data)
             self._digest.update(data)
+            self._ends += chunk.count("\n")
+            self._last = chunk[-1:] or self._last
             yield chunk
+
+    @property
+    def lines(self) -> int:
+        return self._ends + (self._last != "\n")
 
     @property
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
 
-def _encode(entry: Entry, text: Text, tokenizer: Tokenizer) -> Loaded:
+class _TokensContent(TypedDict):
+    """What the cache holds of a split beside its tokens."""
+
+    text_bytes: int
+    text_sha256: str
+    unknown: int
+    lines: int
+
+
+def _check_tokens(tokenizer: Tokenizer, found: Loaded) -> Loaded:
+    """The tokens in the cache, where each is one of the tokenizer's."""
+    typed.read(found.content, _TokensContent)
+    tokens = found.arrays["tokens"]
+    if tokens.ndim != 1 or not 0 <= int(tokens.min()) <= int(tokens.max()) < tokenizer.size:
+        raise DataError(f"expected tokens from 0 to {tokenizer.size - 1:,} in the cache, found others")
+    return found
+
+
+def _encode(entry: Entry, text: Text, tokenizer: Tokenizer, writer: EntryWriter) -> None:
     """Write the tokens of a text to the cache."""
     digest, unknown = TextDigest(), 0
-    with entry.write() as writer:
-        tokens = writer.add_array("tokens", smallest(tokenizer.size))
-        try:
-            for batch in tokenizer.encode_stream(digest.read(text)):
-                tokens.append(batch)
-                if tokenizer.unknown is not None:
-                    unknown += int(np.count_nonzero(batch == tokenizer.unknown))
-        except UnknownCharacter as error:
-            where = text.locate(error.index)
-            raise UnknownCharacter(error.character, error.index, error.size, where) from None
-        if not tokens.count:
-            raise DataError(
-                f"expected text for the {entry.name} part, found only blanks in {some_of(entry.sources.paths, 3)}"
-            )
-        writer.content = {"text_bytes": digest.bytes, "text_sha256": digest.sha256, "unknown": unknown}
-    return entry.load_written()
+    tokens = writer.add_array("tokens", smallest(tokenizer.size))
+    try:
+        for batch in tokenizer.encode_stream(digest.read(text)):
+            tokens.append(batch)
+            if tokenizer.unknown is not None:
+                unknown += int(np.count_nonzero(batch == tokenizer.unknown))
+    except UnknownCharacter as error:
+        where = text.locate(error.index)
+        raise UnknownCharacter(error.character, error.index, error.size, where) from None
+    if not tokens.count:
+        raise DataError(
+            f"expected text for the {entry.name} part, found only blanks in {some_of(entry.sources.paths, 3)}"
+        )
+    writer.content = {
+        "text_bytes": digest.bytes, "text_sha256": digest.sha256, "unknown": unknown, "lines": digest.lines
+    }  # fmt: skip

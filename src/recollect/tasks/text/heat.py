@@ -76,7 +76,7 @@ LADDERS = (
             NATS,
             place=("step_by_step",),
             label="nats per token, one at a time",
-            rule="windows of validation, each token before the next is shown",
+            rule="windows of the text, each token before the next is shown",
         ),
         ladder="attention",
         rungs=ATTENTION,

@@ -6,12 +6,20 @@ READ    log(λ·p₁ + (1 − λ)·p₂)
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ...core.contract import ContractError, Cost, Memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The folders of the two runs."""
+
+    of: tuple[str, str]
 
 
 class Mixture(nn.Module):
@@ -30,11 +38,13 @@ class Mixture(nn.Module):
         """What a run folder holds: the share alone, since both models are runs of their own."""
         return {"share": self.share}
 
-    def load_stored(self, tensors: dict[str, Tensor]) -> None:
+    def check_stored(self, tensors: dict[str, Tensor]) -> None:
         share = tensors.get("share", torch.tensor([]))
-        if share.numel() != 1 or not 0 < float(share) < 1:
-            raise ContractError(f"expected the share of a mixture, found {share.tolist()}")
-        self.share.fill_(float(share))
+        if len(tensors) != 1 or share.dtype != torch.float64 or share.shape != () or not 0 < float(share) < 1:
+            raise ContractError(f"expected the share of a mixture, between 0 and 1, found {list(tensors)[:3]}")
+
+    def load_stored(self, tensors: dict[str, Tensor]) -> None:
+        self.share.copy_(tensors["share"])
 
     def initial_state(
         self, batch: int, memory: Memory | None = None, like: Tensor | None = None, capacity: int | None = None
@@ -48,6 +58,11 @@ class Mixture(nn.Module):
         for model, part in zip((self.first, self.second), own, strict=True):
             if check := getattr(model, "check", None):
                 check(x, part)
+
+    def diagnose_state(self, state: Any) -> str | None:
+        """Of the state of either model."""
+        models: list[Any] = [self.first, self.second]
+        return next(filter(None, (model.diagnose_state(own) for model, own in zip(models, state, strict=True))), None)
 
     def forward(self, x: Tensor, state: Any = None, memory: Memory | None = None) -> tuple[Tensor, Any]:
         """x: B T → log-probabilities B T V."""

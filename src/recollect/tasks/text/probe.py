@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from ...core.contract import ContractError
-from ...core.inspection import Probe, Request, spread_evenly
+from ...core.inspection import MOST_STEPS, Probe, Request, spread_evenly
 from ...core.task import LoadedRun
-from ...data.files import Unreachable
+from ...data.errors import Unreachable
 from ...decode.engine import Engine
 from ...decode.sampling import Config as Sampling
 
@@ -19,6 +19,8 @@ def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
         windows = tokenizer.encode(request.text)[None].astype(np.int64)
         if windows.shape[1] < 2:
             raise ContractError(f"--text: expected at least two tokens, found {windows.shape[1]}")
+        if windows.shape[1] > MOST_STEPS:
+            raise ContractError(f"--text: expected at most {MOST_STEPS:,} tokens, found {windows.shape[1]:,}")
         about = "the given text"
     else:
         rows, steps = request.rows or 1, request.steps or run.config.task.context
@@ -56,6 +58,7 @@ def own_writing(model: Any, rows: int, length: int) -> np.ndarray:
         return begins
     engine = Engine(model, len(begins), length)
     position = engine.read_prompts(begins.tolist())
-    for _ in engine.blocks(position, Sampling(length=length - 1)):
+    for _ in engine.blocks(position, Sampling(length=length - 2)):
         pass
-    return np.array(position.written, dtype=np.int64)
+    last = position.logits.argmax(dim=-1)  # it is not read: learned positions may end before it
+    return np.column_stack([np.array(position.written, dtype=np.int64), last.cpu().numpy()])

@@ -5,7 +5,9 @@ from typing import Literal
 
 from ...core.settings import BpttName, ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
+from ...data.limits import VOCABULARY
 
+UNKNOWN = "unknown"  # in place of the data of a run whose weights were trained elsewhere
 Rule = Literal["windows", "stateful", "sliding"]
 
 
@@ -20,7 +22,7 @@ class DataConfig:
     valid: tuple[str, ...] = option((), "Validation text (default: the end of the data).")
     test: tuple[str, ...] = ()
     tokenizer: str = option("chars", "chars, bytes, words or bpe.")
-    vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True)
+    vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True, most=VOCABULARY)
     share: float = 0.1
     letters: bool = False
 

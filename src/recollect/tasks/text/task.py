@@ -8,7 +8,7 @@ Three rules for the same metric, always named with the figure:
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, get_args
@@ -18,27 +18,30 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ...core import bptt
+from ...core import bptt, pieces
 from ...core import state as states
 from ...core.artifacts import artifact_path
 from ...core.contract import ContractError, Memory
-from ...core.settings import known
+from ...core.settings import known, refuse_both_ways
+from ...core.summary import DataSummary
 from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, Solution, Task, building, describe_model
 from ...data import tokenizers
 from ...data.files import DataError, absolute_names
 from ...data.known import TextSet, TranslationSet, sets_of
 from ...data.tokenizers.base import Tokenizer
 from ...decode import sampling, stream
-from ...decode.verify import check_generation
+from ...decode.verify import generation_laws
 from ...layers import LAYERS
 from ...models import language, ngram
 from ...models.body import StackedModels, kind_of
-from . import data, probe
+from . import data, mixture, probe
 from .data import Corpus
+from .export import TextExports
 from .mixture import Mixture, best_share
 from .settings import Config, DataConfig, Rule
 
 COUNTED = ("ngram",)
+PART = 1 << 22  # tokens that are counted at once
 PROMPT, WRITTEN = 48, 160  # tokens of a sample
 
 
@@ -67,11 +70,13 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
     default = "transformer"
     data_config = DataConfig
     task_config = Config
+    exports = TextExports()
     counted = unsized = COUNTED
     combined = ("mixture",)
     in_nats = True
     free_length = True
     request_options: ClassVar[Sequence[str]] = ("text",)
+    refused: ClassVar[Mapping[str, str]] = refuse_both_ways("text, which is written from left to right")
     metric = "nats_per_token"
 
     # Data and models
@@ -80,6 +85,8 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
     def model_settings(cls, model: str) -> dict[str, Any]:
         if model in COUNTED:
             return {"model": ngram.Config}
+        if model in cls.combined:
+            return {"model": mixture.Config}
         return {"model": language.Config, "layer": LAYERS[kind_of(model).layer]}
 
     @classmethod
@@ -108,6 +115,21 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
     @classmethod
     def summarize_data(cls, data: Corpus) -> str:
         return f"{len(data.train):,} training tokens of {data.name}, vocabulary {data.tokenizer.size:,}"
+
+    @classmethod
+    def data_summary(cls, data: Corpus) -> DataSummary:
+        rows = {split: getattr(data, split) for split in ("train", "valid", "test")}
+        splits = {
+            split: {
+                "lines": data.lines.get(split, 0),
+                "tokens": len(tokens),
+                "unknown": round(data.unknown_share.get(split, 0.0) * len(tokens)),
+            }
+            for split, tokens in rows.items()
+            if tokens is not None
+        }
+        facts = {"vocabulary": data.tokenizer.size, "tokenizer": data.tokenizer.kind}
+        return DataSummary(name=data.name, files=data.files, splits=splits, facts=facts, notes=data.notes)
 
     @classmethod
     def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Tokenizer) -> DataConfig:
@@ -165,10 +187,10 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
         return model, torch.randint(artifacts.size, (3, 12), generator=torch.Generator().manual_seed(0)), None
 
     @classmethod
-    def check_decoding(
+    def decoding_laws(
         cls, definition: Any, run: LoadedRun[Corpus, Tokenizer], x: Tensor, memory: Memory | None
-    ) -> dict[str, float]:
-        return check_generation(definition, run.model, x)
+    ) -> dict[str, Callable[[], float]]:
+        return generation_laws(definition, run.model, x, run.steps)
 
     @classmethod
     def state_bytes(cls, model: Any, run: RunConfig) -> int:
@@ -297,6 +319,7 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
             "bits_per_byte": total / math.log(2) / text,
             "tokens": count,
             "rule": self.describe_rule(chosen, split),
+            "pieces": {"nats_per_token": pieces.cut(losses)},
         }
         if chosen == "windows":
             found["by_position"] = self.by_position(losses)
@@ -371,7 +394,9 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
     def baselines(self, split: str) -> dict[str, float]:
         """Uniform guessing, and the frequencies of the training text (add-one smoothed)."""
         size = self.data.tokenizer.size
-        counts = np.bincount(np.asarray(self.tokens("train")), minlength=size) + 1.0
+        tokens, counts = self.tokens("train"), np.ones(size)
+        for first in range(0, len(tokens), PART):  # counting widens them to eight bytes each
+            counts += np.bincount(np.asarray(tokens[first : first + PART]), minlength=size)
         unigram = -np.log(counts / counts.sum())[np.asarray(self.measured(split)[1:])].mean()
         return {"uniform": math.log(size), "unigram": float(unigram)}
 
@@ -380,13 +405,14 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
         rules: Sequence[Any] = options.get("rules") or [self.config.eval_rule]
         found = {rule: self.evaluate(model, split, rule) for rule in rules}
         by_position = {rule: figures.pop("by_position", None) for rule, figures in found.items()}
+        in_pieces = [figures.pop("pieces") for figures in found.values()]
         main = found[rules[0]]
         return {
             "metric": self.metric_row(main),
             "rules": found,
             "by_position": by_position[rules[0]],
             "baselines": self.baselines(split),
-        }
+        } | ({"pieces": in_pieces[0]} if options.get("pieces") else {})
 
     @classmethod
     def evaluation_rules(cls, name: str) -> list[str]:
@@ -427,16 +453,18 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
         The two are the same for a model that sees only the past. Without a mask the second is worth nothing.
         """
         model, context = run.model, self.config.context
-        tokens = torch.from_numpy(self.measured("valid").astype("int64"))
+        tokens = torch.from_numpy(self.measured(self.reported).astype("int64"))
         rows = tokens[: (len(tokens) - 1) // context * context + 1].unfold(0, context + 1, context)
-        totals = {"step_by_step": 0.0, "all_at_once": 0.0}
+        losses: dict[str, list[Tensor]] = {"step_by_step": [], "all_at_once": []}
         for window in rows.to(self.device).split(self.config.eval_batch):
             x, y = window[:, :-1], window[:, 1:]
             state = model.initial_state(len(x))
             for name, (logits, _) in (("step_by_step", model.unroll(x, state)), ("all_at_once", model(x, state))):
-                totals[name] += float(cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="sum"))
-        found = {name: total / (len(rows) * context) for name, total in totals.items()}
-        return found | {"uniform": math.log(run.artifacts.size)}
+                losses[name].append(cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").double().cpu())
+        every = {name: torch.cat(parts) for name, parts in losses.items()}
+        found: dict[str, Any] = {name: float(each.mean()) for name, each in every.items()}
+        own = {"nats_per_token": pieces.cut(every["step_by_step"])}
+        return found | {"uniform": math.log(run.artifacts.size), "pieces": own}
 
 
 TASKS = (TextTask,)

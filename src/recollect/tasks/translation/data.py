@@ -9,11 +9,16 @@
 Nothing of this holds more than a few thousand lines at a time.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
+import numpy as np
+
+from ...core.summary import DataSummary, FileList
 from ...data import TOKENIZERS, tokenizers
 from ...data.cache import Entry, Sources, cache_folder, hash_json, name_folder
+from ...data.file_lists import list_files
 from ...data.files import DataError, StrPath
 from ...data.moses import Preparation
 from ...data.tokenizers.sentences import SentenceTokenizer, TokenizerPair, pair_to_json
@@ -21,7 +26,7 @@ from .lines import PairPlan
 from .pairs import SIDES, Pairs
 from .settings import COUNT, HIGHEST, LONGEST, SHARE
 from .sources import Chained, Given, Numbers, find_sources
-from .tokens import load_encoded, make
+from .tokens import load_encoded
 
 CHAIN_ROUNDS = 4  # so that joined training texts are about as many as the sentences were
 
@@ -40,6 +45,8 @@ class Parallel:
     test: Pairs | None
     fingerprint: str  # sha256 over the texts and both tokenizers: the same wherever the files lie
     notes: list[str]  # what a reader of results should know
+    left_out: Mapping[str, int] = field(default_factory=dict)  # lines of each split
+    files: FileList | None = None
 
 
 def load(
@@ -117,7 +124,7 @@ def load(
     sources = Sources([path for part in found.parts.values() for path in part.paths])
     entry = Entry(folder, "pairs", sources, settings)
     plan = PairPlan(found.parts, carved, share, preparations, (tokenizer, vocab, joint), longest, existing)
-    encoded = load_encoded(entry) or make(entry, plan)
+    encoded = load_encoded(entry, plan)
     source, target = existing or encoded.tokenizers
     return Parallel(
         name=found.name,
@@ -130,4 +137,27 @@ def load(
         test=encoded.splits.get("test"),
         fingerprint=encoded.fingerprint,
         notes=[*found.notes, *encoded.notes],
+        left_out=encoded.left_out,
+        files=list_files(sources.paths),
     )
+
+
+def summarize(data: Parallel) -> DataSummary:
+    """The pairs of each split, and the tokens of both sides."""
+    parts = {"train": data.train, "valid": data.valid} | ({} if data.test is None else {"test": data.test})
+    splits: dict[str, dict[str, int]] = {}
+    for split, pairs in parts.items():
+        splits[split] = {"pairs": len(pairs), "left out": data.left_out.get(split, 0)}
+        for language, side, tokens in (
+            (data.source_language, data.source, pairs.source),
+            (data.target_language, data.target, pairs.target),
+        ):
+            splits[split][f"{language} tokens"] = len(tokens)
+            if side.unknown is not None:
+                splits[split][f"{language} unknown"] = int(np.count_nonzero(tokens == side.unknown))
+    facts = {
+        f"{data.source_language} vocabulary": data.source.size,
+        f"{data.target_language} vocabulary": data.target.size,
+        "tokenizer": data.source.tokenizer.kind,
+    }
+    return DataSummary(name=data.name, files=data.files, splits=splits, facts=facts, notes=data.notes)

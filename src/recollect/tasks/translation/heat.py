@@ -19,7 +19,7 @@ TRANSLATION = Heat(
         label="share without a mistake",
         better="higher",
         unit="share",
-        rule="every word as in the reference, the likeliest word each time, all of validation",
+        rule="every word as in the reference, the likeliest word each time, all pairs",
     ),
     elsewhere=BLEU,
     validation=NATS,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...core.attribution import gradients_of, normalize_rows
-from ...core.chart import Map
+from ...core.chart import SHARES, Map
 from ...core.contract import ContractError
 from ...core.inspection import Instrument, Reading
 from ...core.settings import option
@@ -86,7 +86,10 @@ def read_alignment(run: LoadedRun[Any, Any], options: Options) -> Reading:
     ids, best = translate(run, text)
     found = align(run, ids, best, layer=options.layer, head=options.head)
     values = found.weights.tolist()
-    chart = Map(title=found.kind, x="source", y="translation", values=values, columns=found.source, rows=found.target)
+    chart = Map(
+        title=found.kind, x="source", y="translation", values=values, columns=found.source, rows=found.target,
+        group="map", **SHARES,
+    )  # fmt: skip
     figures = {
         "source": found.source,
         "target": found.target,

@@ -42,6 +42,10 @@ class Count:
     unknown: list[int] = field(default_factory=lambda: [0, 0])  # by side
     tokens: list[int] = field(default_factory=lambda: [0, 0])
 
+    def left_out(self, split: str) -> int:
+        """The lines that were not used; pairs that are long are left out of training alone."""
+        return self.empty + self.malformed + (self.long if split == "train" else 0)
+
 
 class Scratch:
     """Temporary files with the lines of one split, raw and prepared."""

@@ -6,10 +6,12 @@ from typing import Literal
 
 from ...core.settings import ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
+from ...data.limits import VOCABULARY
 
 LONGEST = 250  # tokens of a sentence that is trained on
 SHARE = 0.05  # of the source sentences, for validation, and as much for the test
 COUNT, HIGHEST = 20_000, 999_999  # numbers in words: how many, and up to which
+MOST = 1_000_000  # of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +29,14 @@ class DataConfig:
     test: tuple[str, ...] = ()
     columns: tuple[int, ...] = (1, 2)
     tokenizer: str = option("bpe", "chars, bytes, words or bpe.")
-    vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True)
+    vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True, most=VOCABULARY)
     joint: bool = False
     lower: bool = False
     moses: bool = False
     longest: int = LONGEST
     held_out: float = SHARE
-    chain: int | None = None
-    count: int = COUNT
+    chain: int | None = at_least(1, default=None, most=1_000_000)
+    count: int = at_least(1, default=COUNT, most=MOST)
     highest: int = HIGHEST
 
     def __post_init__(self) -> None:
@@ -57,17 +59,17 @@ class Config:
     """
 
     batch: int = option(4096, "Rows of a batch.")
-    grain: int = 1
+    grain: int = at_least(1, default=1, most=4_096)
     smoothing: float = 0.1
     sampling: float = 0.0
     consistency: float = 0.0
     choose: Literal["nats", "bleu"] = "nats"
     eval_sentences: int | None = None
-    beam: int = 5
+    beam: int = at_least(1, default=5, most=10_000)
     length_penalty: float = 0.6
     coverage: float = 0.0
     ratio: float = 2.0
-    extra: int = at_least(0, default=20)
+    extra: int = at_least(0, default=20, most=100_000)
 
     def __post_init__(self) -> None:
         check_settings(self)

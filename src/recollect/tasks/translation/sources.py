@@ -9,15 +9,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...data.files import DataError, StrPath, chunks, files
+from ...data.byte_files import StrPath, path_of
+from ...data.errors import DataError
+from ...data.files import files, lines
 from ...data.known import TextSet, TranslationSet, find_set, sets_of
+from ...data.limits import SENTENCE
 from ...data.moses import CODE
 from . import numbers
 from .settings import COUNT, HIGHEST
 
 Given = Sequence[StrPath] | StrPath
 
-LONGEST_LINE = 1 << 20  # characters; what is longer is no sentence
 LANGUAGES = {"eng": "en", "fra": "fr", "deu": "de", "cmn": "zh"}  # other names for those of the known sets
 VALID_NAMES = ("val", "valid", "dev", "validation")
 
@@ -142,24 +144,22 @@ class Chained:
     def __iter__(self) -> Iterator[tuple[str, str] | None]:
         for number in range(self.rounds):
             draw = random.Random(number)
-            wanted, held = draw.randint(1, self.words), []
+            wanted, held, words = draw.randint(1, self.words), [], 0
             for pair in self.part:
                 if pair is None or not all(side.strip() for side in pair):
                     yield pair  # counted where it is used
                     continue
-                if held and _words(held) + len(pair[0].split()) > self.words:
+                own = len(pair[0].split())
+                if held and words + own > self.words:
                     yield _joined(held)
-                    wanted, held = draw.randint(1, self.words), []
+                    wanted, held, words = draw.randint(1, self.words), [], 0
                 held.append(pair)
-                if _words(held) >= wanted:
+                words += own
+                if words >= wanted:
                     yield _joined(held)
-                    wanted, held = draw.randint(1, self.words), []
+                    wanted, held, words = draw.randint(1, self.words), [], 0
             if held:
                 yield _joined(held)
-
-
-def _words(pairs: list[tuple[str, str]]) -> int:
-    return sum(len(source.split()) for source, _ in pairs)
 
 
 def _joined(pairs: list[tuple[str, str]]) -> tuple[str, str]:
@@ -169,24 +169,7 @@ def _joined(pairs: list[tuple[str, str]]) -> tuple[str, str]:
 
 def _lines(path: Path) -> Iterator[str]:
     """The lines of a file. Only \\n ends one; a \\r at its end goes."""
-    number, rest = 1, ""
-    for chunk in chunks(path):
-        *whole, rest = (rest + chunk).split("\n")
-        for line in whole:
-            yield _short(line, number, path).rstrip("\r")
-            number += 1
-        _short(rest, number, path)
-    if rest:
-        yield rest.rstrip("\r")
-
-
-def _short(line: str, number: int, path: Path) -> str:
-    if len(line) > LONGEST_LINE:
-        raise DataError(
-            f"expected sentences, found a line of more than {LONGEST_LINE:,} characters, line {number:,} of {path}; "
-            "end each sentence with a newline"
-        )
-    return line
+    return (line.rstrip("\r") for line in lines(path, SENTENCE))
 
 
 @dataclass(frozen=True)
@@ -257,7 +240,7 @@ def _local(
     items: list[StrPath], languages: tuple[str, str] | None, columns: tuple[int, int], given: Sequence[str]
 ) -> PairSources:
     """Pairs in files, and the files beside them for the splits that are not `given`."""
-    paths = [Path(item).expanduser() for item in items]
+    paths = [path_of(item) for item in items]
     if len(paths) == 1 and languages and paths[0].is_dir() and _of_prefix(paths[0] / "train", languages):
         paths = [paths[0] / "train"]
     parts: dict[str, Part] = {"train": _part(paths, languages, columns)}
@@ -307,7 +290,7 @@ def _of_prefix(prefix: Path, languages: tuple[str, str]) -> list[Path]:
 
 
 def _part(items: Sequence[StrPath], languages: tuple[str, str] | None, columns: tuple[int, int]) -> Part:
-    paths = [Path(item).expanduser() for item in items]
+    paths = [path_of(item) for item in items]
     if len(paths) == 2:
         return TwoFiles(_file(paths[0]), _file(paths[1]))
     if len(paths) != 1:

@@ -16,9 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core import pieces
 from ...core import state as states
 from ...core.artifacts import artifact_path
 from ...core.contract import Memory
+from ...core.summary import DataSummary
 from ...core.task import LoadedRun, Loss, RunConfig
 from ...data.files import DataError, absolute_name
 from ...data.known import TextSet, TranslationSet, sets_of
@@ -28,7 +30,8 @@ from ...decode.translate import hypotheses, pad
 from ...models import seq2seq
 from ..decoding import SAMPLES, DecodingTask, greedy_settings, guess_baselines, logits_of, search_settings, token_losses
 from . import bleu, data, probe
-from .data import Parallel
+from .data import Parallel, summarize
+from .export import TranslationExports
 from .pairs import SPLITS, Pairs, batches_by_tokens, batches_from
 from .settings import Config, DataConfig
 
@@ -50,6 +53,7 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
     name = "translation"
     data_config = DataConfig
     task_config = Config
+    exports = TranslationExports()
     model_config = seq2seq.Config
     usual: ClassVar[Mapping[str, str]] = {
         "lr": "2e-3",
@@ -59,6 +63,9 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
         "width": "128",
     }
     request_options: ClassVar[Sequence[str]] = ("text",)
+    refused: ClassVar[Mapping[str, str]] = {
+        "bidirectional": "expected both_ways=true, by which an encoder reads from both ends, found bidirectional"
+    }
 
     def __init__(self, config: Config, data: Parallel, device: torch.device | str = "cpu", seed: int = 0) -> None:
         super().__init__(config, data, device, seed)
@@ -98,6 +105,10 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
             f"{len(data.train):,} pairs of {data.name}, {data.source_language} to {data.target_language}, "
             f"vocabularies {data.source.size:,} and {data.target.size:,}"
         )
+
+    @classmethod
+    def data_summary(cls, data: Parallel) -> DataSummary:
+        return summarize(data)
 
     @classmethod
     def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: TokenizerPair) -> DataConfig:
@@ -254,6 +265,7 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
             "chrf": characters["chrf"],
             "chrf_signature": characters["signature"],
             "exact": sum(exact) / len(exact),
+            "pieces": {"exact": pieces.cut(exact)},
             "exact_by_length": share_by(words, exact),
             "by_length": bleu.by_length(plain, wanted, words, tokenizer=language, lower=True),
             "unfinished": sum(not found[0].finished for found in lists),
@@ -295,6 +307,7 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
         search = search_settings(self.config, **options.get("search", {}))
         forced = self.forced(model, split)
         found = self.translated(model, split, search)
+        in_pieces = found.pop("pieces", {})
         how = "tokenised and lowercased" if self.data.target.preparation.moses else "lowercased"
         rule = f"{how}, {found['search']}, {found['sentences']:,} sentences; {found['bleu_signature']}"
         return {
@@ -303,7 +316,8 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
             "forced": forced,
             "exposure": self.free_running(model, split),
             "baselines": self.baselines(split),
-        }
+            "compared": {"name": "nats_per_token", "value": forced["nats_per_token"]},
+        } | ({"pieces": in_pieces} if options.get("pieces") else {})
 
     @classmethod
     def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from ...core import typed
 from ...data import tokenizers
 from ...data.cache import Entry, EntryWriter, Loaded, hash_json
 from ...data.files import DataError, Text
@@ -27,54 +29,70 @@ class Encoded:
     splits: dict[str, Pairs]
     fingerprint: str
     notes: list[str]
+    left_out: dict[str, int]  # lines of each split
 
 
-def load_encoded(entry: Entry) -> Encoded | None:
-    """The pairs in the cache, if they are there."""
-    found = entry.load()
-    try:
-        return None if found is None else _assemble(found)
-    except DataError:  # tokenizers of another version
-        return None
+def load_encoded(entry: Entry, plan: PairPlan) -> Encoded:
+    """The pairs in the cache; where they are not there, they are made."""
+    return entry.load_or_make(_assemble, partial(_make, plan))
 
 
-def make(entry: Entry, plan: PairPlan) -> Encoded:
+def _make(plan: PairPlan, writer: EntryWriter) -> None:
     """Read, split, prepare and tokenise pairs, and write them to the cache."""
     for part in plan.parts.values():
         part.check()
-    with entry.write() as writer:
-        counts = {split: Count() for split in SPLITS}
-        lines = {split: Scratch(writer.folder, split) for split in SPLITS}
-        read_pairs(plan, lines, counts)
-        if not counts["train"].pairs:
-            raise report_too_few(plan, "train", counts)
-        pair = plan.existing or _train_tokenizers(plan, lines["train"])
-        shared = SharedSources()
-        for split in reversed(SPLITS):
-            if counts[split].pairs:
-                _encode(writer, split, lines[split], pair, plan, counts[split], shared)
-        for split in SPLITS:
-            if not counts[split].pairs and (split != "test" or "test" in plan.parts):
-                raise report_too_few(plan, split, counts)
-        for split in ("valid", "test"):
-            counts[split].shared = shared.count(split)
-        writer.content = {"sides": pair_to_json(*pair), "notes": describe_counts(plan, counts)}
-    return _assemble(entry.load_written())
+    counts = {split: Count() for split in SPLITS}
+    lines = {split: Scratch(writer.folder, split) for split in SPLITS}
+    read_pairs(plan, lines, counts)
+    if not counts["train"].pairs:
+        raise report_too_few(plan, "train", counts)
+    pair = plan.existing or _train_tokenizers(plan, lines["train"])
+    shared = SharedSources()
+    for split in reversed(SPLITS):
+        if counts[split].pairs:
+            _encode(writer, split, lines[split], pair, plan, counts[split], shared)
+    for split in SPLITS:
+        if not counts[split].pairs and (split != "test" or "test" in plan.parts):
+            raise report_too_few(plan, split, counts)
+    for split in ("valid", "test"):
+        counts[split].shared = shared.count(split)
+    left_out = {split: count.left_out(split) for split, count in counts.items()}
+    writer.content = {"sides": pair_to_json(*pair), "notes": describe_counts(plan, counts), "left_out": left_out}
+
+
+class _Content(TypedDict):
+    """What the cache holds beside tokens and texts."""
+
+    sides: dict[str, Any]
+    notes: list[str]
+    left_out: dict[str, int]
 
 
 def _assemble(found: Loaded) -> Encoded:
+    content = typed.read(found.content, _Content)
     splits = {
         # still mapped, faster to slice
         split: Pairs(**{f.name: np.asarray(found.arrays[f"{split}-{f.name}"]) for f in fields(Pairs)})
         for split in SPLITS
         if f"{split}-source" in found.arrays
     }
-    return Encoded(
-        pair_from_json(found.content["sides"]),
-        splits,
-        _fingerprint(found.content["sides"], found.hashes, list(splits)),
-        found.content["notes"],
-    )
+    sides = pair_from_json(content["sides"])
+    for pairs in splits.values():
+        _check_rows(pairs.source, pairs.source_offsets, sides[0].tokenizer.size)
+        _check_rows(pairs.target, pairs.target_offsets, sides[1].tokenizer.size)
+        _check_rows(pairs.source_text, pairs.source_text_offsets, 256)
+        _check_rows(pairs.target_text, pairs.target_text_offsets, 256)
+    if not {"train", "valid"} <= splits.keys():
+        raise DataError("expected a train and a valid part in the cache, found others")
+    fingerprint = _fingerprint(content["sides"], found.hashes, list(splits))
+    return Encoded(sides, splits, fingerprint, content["notes"], content["left_out"])
+
+
+def _check_rows(values: np.ndarray, offsets: np.ndarray, size: int) -> None:
+    """Refuse rows in the cache whose values or offsets point to nothing."""
+    good = values.ndim == offsets.ndim == 1 and len(offsets) > 1 and offsets[0] == 0 and offsets[-1] == len(values)
+    if not good or (np.diff(offsets) < 0).any() or not 0 <= int(values.min()) <= int(values.max()) < size:
+        raise DataError(f"expected rows of numbers from 0 to {size - 1:,} in the cache, found others")
 
 
 def _fingerprint(tokenizer_json: Any, hashes: dict[str, str], splits: list[str]) -> str:

@@ -1,0 +1,159 @@
+"""Races from Python: the same as `recollect race`, with the rows, the summary and the page at hand."""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.settings import SettingError, known
+from .loading import check_device
+from .numbers import read_count, read_number
+from .training import DataNames, list_names
+
+SEEDS = 3  # of each model: the fewest that give an interval worth having
+
+
+@dataclass(frozen=True)
+class Race:
+    """A finished race: a row for each entry and seed, and the folder that holds them and the page."""
+
+    folder: Path
+    rows: list[dict[str, Any]]
+
+    @property
+    def page(self) -> Path:
+        """The page that explains it: one HTML file."""
+        return self.folder / "report.html"
+
+    def summaries(self) -> list[Any]:
+        """What the terminal prints of each heat: ranking, table, verdict."""
+        from ..racing.summary import load, summarize
+
+        return summarize(*load(self.folder))
+
+    def to_frame(self) -> Any:
+        """The rows as a data frame of pandas, the metric in columns of its own; pandas must be installed."""
+        try:
+            import pandas  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise SettingError("to_frame: expected pandas, found none installed; pip install pandas") from None
+        flat = [
+            {name: value for name, value in row.items() if not isinstance(value, dict | list)}
+            | {name: row.get("metric", {}).get(name) for name in ("name", "value", "rule")}
+            for row in self.rows
+        ]
+        return pandas.DataFrame(flat)
+
+    def __str__(self) -> str:
+        from ..report.table import render
+
+        parts = [f"{render(heat.heading(), *heat.table())}{heat.in_words()}" for heat in self.summaries()]
+        return "\n\n".join([*parts, f"the page: {self.page}"])
+
+    def _repr_html_(self) -> str:
+        """The main tables, for a notebook."""
+        from html import escape
+
+        parts = []
+        for heat in self.summaries():
+            columns, rows = heat.table()
+            head = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
+            body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+            title, words = escape(heat.heading()), escape(heat.in_words())
+            parts.append(f"<p><b>{title}</b></p><table><tr>{head}</tr>{body}</table><p>{words}</p>")
+        return "".join(parts)
+
+
+def race(
+    task: str | None = None,
+    data: DataNames = (),
+    *,
+    ladder: str | None = None,
+    models: str | Sequence[str] | None = None,
+    equal: str = "params",
+    budget: float | str | None = None,
+    params: int | str | None = None,
+    seeds: int | None = None,
+    search: int | None = None,
+    jobs: int | None = None,
+    valid: DataNames = (),
+    tokenizer: str | None = None,
+    pair: str | None = None,
+    device: str = "auto",
+    data_dir: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    command: str | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> Race:
+    """Train every model of the lineage (or `models`) on one task on equal terms, and compare them.
+
+    `equal` says what ends each training: "params" (about as many parameters, the same steps), "tokens", "flops" or
+    "seconds", and `budget` how much of it. Each model is trained with three `seeds` where a task or a ladder is named,
+    and with one in the race of a minute that names none. A stopped race goes on with the same call. The page is written
+    to `report.html` in `out`.
+
+        >>> found = recollect.race("parity", models="gru,rnn", budget=2, seeds=1, jobs=1, out=folder, progress=False)
+        >>> sorted(row["model"] for row in found.rows)
+        ['gru', 'rnn']
+    """
+    from ..racing import heats as declared
+    from ..racing import run as races
+    from ..racing.processes import count_cores
+    from ..racing.terms import Terms, with_models
+    from ..report.pages import race as page
+    from ..training.progress import Progress
+
+    if ladder is not None:
+        if task is not None or models is not None:
+            raise SettingError("--ladder: expected neither a task nor --models with it; a ladder names its own")
+        heats = [declared.ladders()[known("ladder", ladder, declared.ladders())]]
+    elif task is not None:
+        heats = [declared.heats()[known("task", task, declared.heats())]]
+    else:
+        heats = declared.default_heats()
+    if models is not None:
+        names = models.split(",") if isinstance(models, str) else models
+        heats = [with_models(heat, [name.strip() for name in names]) for heat in heats]
+    where = check_device(device)
+    given = {"data": list_names(data), "valid": list_names(valid), "tokenizer": tokenizer, "pair": pair}
+    terms = Terms(
+        equal=equal,
+        budget=read_number(budget, "budget"),
+        params=read_count(params, "params"),
+        seeds=read_count(seeds, "seeds") or (1 if task is None and ladder is None else SEEDS),
+        settings={name: as_text(name, value) for name, value in settings.items()},
+        data={name: value for name, value in given.items() if value},
+        device=where,
+        data_dir=data_dir,
+        search=read_count(search, "search"),
+    )
+    place = Path(out or f"races/{f'ladder-{ladder}' if ladder else task or 'memory'}")
+    alone = where != "cpu" or equal == "seconds"  # others at work beside it would cost an entry its seconds
+    rows = races.run(
+        heats,
+        terms,
+        place,
+        title=heats[0].title if len(heats) == 1 else "Every memory of the lineage, where memory decides",
+        command=command or shlex.join([Path(sys.argv[0]).name or "python", *sys.argv[1:]]),
+        jobs=read_count(jobs, "jobs") or (1 if alone else count_cores()),
+        progress=Progress(quiet=not progress),
+    )
+    page.write(place)
+    return Race(place, rows)
+
+
+def as_text(name: str, value: Any) -> str:
+    """A setting as `--set` has it: the entries of a race parse it for models with other settings."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "none"}[value]
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return ",".join(as_text(name, each) for each in value)
+    raise SettingError(f"{name}: expected a number, a name, true or false, or a list, found {type(value).__name__}")

@@ -1,0 +1,92 @@
+"""Several charts composed into one figure: rows of parts under their titles, one legend for those that share names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import curves, heatmap, rows
+from .looks import Keys
+from .svg import escape, picture, tag, words, wrapped
+
+Chart = dict[str, Any]
+GAP, HEAD = 26.0, 14.0  # between parts; size of the letters of a part's title
+TITLE = 17.0  # and of the whole
+
+
+@dataclass(frozen=True)
+class Part:
+    """A drawn chart with the lines of its title, at its place."""
+
+    title: list[str]
+    drawn: str
+    width: float
+    height: float
+
+    @property
+    def tall(self) -> float:
+        return (HEAD + 5) * len(self.title) + (7 if self.title else 0) + self.height
+
+
+def draw(chart: Chart, wide: float, keys: Keys, *, names: bool = True) -> str:
+    """One chart or map without its title, as SVG."""
+    if "panels" in chart:
+        return chart["panels"](wide)
+    if "values" in chart:
+        return heatmap.draw(chart, wide)
+    keys = keys.of_chart(chart)
+    kind = chart.get("kind", "lines")
+    if kind == "dots" or (kind == "bars" and not curves.upright(chart, wide)):
+        return rows.draw(chart, wide, keys)
+    return curves.draw(chart, wide, keys, names=names)
+
+
+def size(drawn: str) -> tuple[float, float]:
+    """Width and height of a drawn SVG."""
+    wide, high = drawn.split('viewBox="0 0 ', 1)[1].split('"', 1)[0].split()
+    return float(wide), float(high)
+
+
+def part(chart: Chart, wide: float, keys: Keys, *, names: bool = True, title: bool = True) -> Part:
+    drawn = draw(chart, wide, keys, names=names)
+    return Part(wrapped(chart["title"], wide, HEAD) if title and chart["title"] else [], drawn, *size(drawn))
+
+
+def compose(title: str, grid: Sequence[Sequence[Chart]], wide: float, keys: Keys | None = None, note: str = "") -> str:
+    """Rows of charts under one title, each row over the whole width; a row whose charts share names has one legend."""
+    keys = Keys() if keys is None else keys
+    inside: list[str] = []
+    y = 0.0
+    for line in wrapped(title, wide, TITLE) if title else ():
+        y += TITLE + 5
+        inside.append(tag("text", escape(line), x=0.0, y=y - 4, class_="strong", font_size=TITLE))
+    for line in wrapped(note, wide) if note else ():
+        y += 17
+        inside.append(words(0, y, line, "soft"))
+    y += 12 if title or note else 0
+    for row in grid:
+        each = (wide - GAP * (len(row) - 1)) / max(1, len(row))
+        shared = share_names(row)
+        drawn = [part(chart, each, keys, names=not shared) for chart in row]
+        head = max(((HEAD + 5) * len(one.title) + (7 if one.title else 0) for one in drawn), default=0.0)
+        for i, one in enumerate(drawn):
+            x = i * (each + GAP)
+            inside += [
+                tag("text", escape(line), x=x, y=y + HEAD + (HEAD + 5) * j, class_="strong", font_size=HEAD)
+                for j, line in enumerate(one.title)
+            ]
+            inside.append(one.drawn.replace("<svg ", f'<svg x="{x:.1f}" y="{y + head:.1f}" ', 1))
+        y += head + max((one.height for one in drawn), default=0.0)
+        if shared:
+            names = curves.legend(row, wide, keys.of_chart(row[0]))
+            inside.append(names.replace("<svg ", f'<svg x="0" y="{y + 2:.1f}" ', 1))
+            y += size(names)[1] + 2
+        y += GAP
+    described = "; ".join(chart["title"] for row in grid for chart in row)
+    return picture(*inside, width=wide, height=max(y - GAP, 1.0) + 4, title=title, description=described)
+
+
+def share_names(charts: Sequence[Chart]) -> bool:
+    """Whether charts stand side by side with the same curves, so that one legend serves."""
+    named = [tuple(line["name"] for line in chart.get("lines") or ()) for chart in charts]
+    curved = all("lines" in chart and chart.get("kind", "lines") == "lines" for chart in charts)
+    return len(charts) > 1 and curved and len(set(named)) == 1 and len(named[0]) > 1

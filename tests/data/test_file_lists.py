@@ -1,0 +1,62 @@
+"""Files of a folder that are no text are skipped with a reason, never without a word."""
+
+import gzip
+
+import pytest
+
+from recollect.data import file_lists, files
+from recollect.data.errors import DataError
+from recollect.tasks.text import data as texts
+
+POEM = "床前明月光，疑是地上霜。舉頭望明月，低頭思故鄉。"
+SKIPPED = {
+    "latin.txt": ("À la recherche du temps perdu".encode("latin-1"), "not UTF-8, looks like latin-1"),
+    "poem.txt": (POEM.encode("gb18030"), "not UTF-8, looks like GBK"),
+    "wide.txt": ("a text of two bytes each".encode("utf-16"), "looks like UTF-16LE"),
+    "picture.png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "looks like a binary file"),
+    "nothing.txt": (b"", "empty"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "book"
+    place.mkdir()
+    (place / "good.txt").write_text("one line\nand another\n" * 40)
+    (place / "marked.txt").write_bytes(b"\xef\xbb\xbf" + b"one line more\n" * 20)
+    (place / "packed.gz").write_bytes(gzip.compress(b"one more line\n" * 20))
+    for name, (content, _) in SKIPPED.items():
+        (place / name).write_bytes(content)
+    return place
+
+
+def test_every_file_that_is_skipped_has_its_reason(folder):
+    skipped = {}
+    found = files.files(folder, lambda path, reason: skipped.update({path.name: reason}))
+    assert [path.name for path in found] == ["good.txt", "marked.txt", "packed.gz"]
+    assert skipped.keys() == SKIPPED.keys()
+    assert all(skipped[name].startswith(reason) for name, (_, reason) in SKIPPED.items())
+
+
+def test_a_corpus_says_what_was_read_and_skipped(folder, tmp_path):
+    found = texts.load(folder, cache=tmp_path / "cache")
+    assert found.files is not None
+    assert found.files.encodings == {"UTF-8": 1, "UTF-8 with a byte-order mark": 1, "UTF-8, gzip": 1}
+    assert list(found.files.names) == ["good.txt", "marked.txt", "packed.gz"]
+    assert len(found.files.skipped) == len(SKIPPED)
+    assert any(note.startswith("5 files are skipped: latin.txt (not UTF-8") for note in found.notes)
+    assert sum(found.lines.values()) in (120, 121)  # the split may fall inside a line
+
+
+def test_a_folder_without_text_says_why_nothing_of_it_is_used(folder):
+    for name in ("good.txt", "marked.txt", "packed.gz"):
+        (folder / name).unlink()
+    with pytest.raises(DataError, match=r"latin\.txt \(not UTF-8, looks like latin-1"):
+        files.files(folder)
+
+
+def test_names_are_relative_to_what_all_files_share(folder, tmp_path):
+    (tmp_path / "other.txt").write_text("a text")
+    found = file_lists.list_files([folder / "good.txt", tmp_path / "other.txt"])
+    assert found.names == ("book/good.txt", "other.txt")
+    assert file_lists.list_files([]).describe() == "generated"
