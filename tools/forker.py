@@ -66,7 +66,7 @@ def run(argv):
 
 
 def start(job, started):
-    """In a process of its own; never returns. Closing `started` says that it leads its session, so that it can be killed by it."""
+    """In a process of its own; never returns. Closing `started` says that it leads its session."""
     os.setsid()
     os.close(started)
     job = LIMITS | job
