@@ -63,7 +63,7 @@ def claims_table(ids: str, rows: dict[str, dict[str, Any]], language: str) -> st
 
 
 def claim_rows() -> dict[str, dict[str, Any]]:
-    rows = json.loads((ROOT / "results" / "claims.json").read_text(encoding="utf-8"))
+    rows = json.loads((ROOT / "results" / "claims.json").read_text(encoding="utf-8"))["rows"]
     return {row["id"]: row for row in rows}
 
 

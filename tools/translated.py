@@ -21,6 +21,7 @@ GENERATED = re.compile(r"^<!-- (?P<name>[a-z][^>\n]*?) -->\n.*?^<!-- (?:end|/)[^
 STAMP = re.compile(r"^<!-- en (?P<hash>[0-9a-f]+) -->\n", re.M)
 COMMENT = re.compile(r"(?:^|[ ]+)#.*", re.M)
 HEADING = re.compile(r"^#{1,6} ", re.M)
+ALONE = {"glossary.zh.md"}  # Chinese pages that translate nothing
 
 
 class Section(NamedTuple):
@@ -95,7 +96,7 @@ def stamp(english: str, chinese: str) -> str:
 def pairs() -> list[tuple[Path, Path]]:
     """Every Chinese page with the English one beside it."""
     every = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    chinese = sorted(path for path in every if path.name.endswith((".zh.md", ".zh-CN.md")))
+    chinese = sorted(path for path in every if path.name.endswith((".zh.md", ".zh-CN.md")) and path.name not in ALONE)
     return [(path.with_name(re.sub(r"\.zh(-CN)?\.md$", ".md", path.name)), path) for path in chinese]
 
 

@@ -28,9 +28,10 @@ MAY_IMPORT = {
     "racing": {"core", "layers", "tasks", "training", "measure"},
     "claims": {"core", "layers", "models", "data", "decode", "tasks", "training", "measure"},
     "report": {"core.errors", "core.files", "core.numbers", "core.metric", "racing.summary"},  # no torch
+    "learn": {"core", "layers", "models", "report"},
     "api": {"core", "data", "decode", "export", "racing", "report", "runtime", "tasks", "training"},
     "cli": {"api", "core", "layers", "data", "tasks", "training", "measure", "racing", "claims", "doctor", "report"}
-    | {"decode", "export"},
+    | {"decode", "export", "learn"},
 }
 
 
