@@ -14,12 +14,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from recollect.core.language import localize, speaking
 from recollect.learn.chapters import pages_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 PRINTED = re.compile(r"^```sh\n(?P<commands>.*?)^```\n\n```text\n(?P<shown>.*?)^```$", re.M | re.S)
 CLAIMS = re.compile(r"^<!-- claims: (?P<ids>[a-z0-9 -]+?) -->\n.*?^<!-- end -->$", re.M | re.S)
-PROGRESS = re.compile(r"^(step [\d,]+|\[\d+/\d+\]|rows: |$).*\n?", re.M)
+PROGRESS = re.compile(
+    r"^(step [\d,]+|步 [\d,]+|第 [\d,]+ 步|\[\d+/\d+\]|entries |参赛者 |rows: |结果行：|$).*\n?", re.M
+)
 COLUMNS = "100"
 
 
@@ -58,7 +61,9 @@ def claims_table(ids: str, rows: dict[str, dict[str, Any]], language: str) -> st
     for name in ids.split():
         if name not in rows:
             raise ValueError(f"{name}: expected a claim of results/claims.json, found none")
-        lines.append(f"| [`{name}`]({page}#{name}) | {rows[name]['statement']} | {rows[name]['verdict']} |")
+        with speaking(language):
+            said, verdict = localize(rows[name]["statement"]), localize(rows[name]["verdict"])
+        lines.append(f"| [`{name}`]({page}#{name}) | {said} | {verdict} |")
     return "\n".join(lines)
 
 

@@ -38,7 +38,7 @@ def test_a_chapter_has_all_its_parts_in_order(chapter):
     assert "<!-- claims: " in chapter.sections["claims"]
     assert "<details>" in chapter.sections["experiment"], "a question to be answered before the command is run"
     assert "<details>" in chapter.sections["exercises"], "answers"
-    assert chapter.command.startswith("./recollect ")
+    assert "./recollect " in chapter.command
 
 
 @pytest.mark.parametrize("chapter", chapters())
@@ -84,9 +84,23 @@ def avoided(text):
 
 @pytest.mark.parametrize("path", CHINESE, ids=lambda path: path.name)
 def test_a_chinese_page_uses_the_words_of_the_glossary(path):
-    text = re.sub(r"「[^」]*」", "", path.read_text(encoding="utf-8"))  # quotations keep their own words
-    found = [f"{word} (say {better})" for word, better in avoided(GLOSSARY.read_text("utf-8")).items() if word in text]
-    assert found == []
+    assert misused(path.read_text(encoding="utf-8")) == []
+
+
+def misused(text):
+    """Words of a Chinese text that the glossary avoids; quotations keep their own."""
+    text = re.sub(r"「[^」]*」", "", text)
+    found = []
+    for word, better in avoided(GLOSSARY.read_text("utf-8")).items():
+        rest = text.replace(better, "") if word in better else text  # 通过时间反向传播 holds 时间反向传播
+        if word in rest:
+            found.append(f"{word} (say {better})")
+    return found
+
+
+def test_a_word_that_the_glossary_avoids_is_found_unless_it_is_part_of_the_right_one():
+    assert misused("通过时间反向传播，「时间反向传播」") == []
+    assert misused("时间反向传播") == ["时间反向传播 (say 通过时间反向传播)"]
 
 
 def test_the_glossary_is_read():

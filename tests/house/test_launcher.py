@@ -10,6 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = ("recollect", "pyproject.toml", "constraints.txt")
+CONFIGURATION = """case "$*" in "-m pip config get "*)
+  sed -n "s/^${5#install.} = //p" "${0%/*}/pip.conf" 2>/dev/null; exit;; esac
+"""  # of pip: lines such as `index-url = https://…` in a file beside the program
 
 
 @pytest.fixture
@@ -21,7 +24,9 @@ def checkout(tmp_path):
     programs.mkdir(parents=True)
     for name in ("python", "uv", "recollect", "ruff", "pyright"):
         program = programs / name
-        program.write_text(f'#!/bin/sh\necho "{name} $*" >>"{tmp_path}/calls"\n')
+        program.write_text(
+            f'#!/bin/sh\n{CONFIGURATION}echo "{name} $*" >>"{tmp_path}/calls"\nenv >"{tmp_path}/{name}.env"\n'
+        )
         program.chmod(0o755)
     return tmp_path
 
@@ -30,7 +35,8 @@ def call(checkout, command, **variables):
     """The extras that a command installed (None: it installed nothing), and what it ran at last."""
     calls = checkout / "calls"
     calls.write_text("")
-    unset = {"RECOLLECT_VENV", "RECOLLECT_WORKERS", "TORCH_BACKEND", "PIP_FIND_LINKS"}
+    own = {name for name in os.environ if name.startswith(("PIP_", "UV_"))}
+    unset = own | {"RECOLLECT_VENV", "RECOLLECT_WORKERS", "TORCH_BACKEND"}
     environment = {name: value for name, value in os.environ.items() if name not in unset} | variables
     subprocess.run([checkout / "recollect", *command.split()], env=environment, check=True, capture_output=True)
     lines = calls.read_text().splitlines()
@@ -46,6 +52,7 @@ def call(checkout, command, **variables):
         ("", "", "recollect "),
         ("bench step", "", "python -m benchmarks step"),
         ("wheel --out dist", "", "python -m tools.wheel --out dist"),
+        ("site --out pages", "[dev]", "python -m tools.site --out pages"),
         ("check", "[dev]", "python -m pytest -n auto -m not slow -q"),
         ("test -k deep", "[dev]", "python -m pytest -n auto -k deep"),
         ("test deep -k ttt", "[dev,deep]", "python -m pytest -n auto --deep -k ttt"),
@@ -86,6 +93,47 @@ def test_a_chosen_build_of_torch_stays_until_another_is_chosen(checkout):
     assert call(checkout, "test")[0] == "[dev]"
     assert call(checkout, "race", TORCH_BACKEND="cu130")[0] == "[dev]"
     assert call(checkout, "race", TORCH_BACKEND="cu130")[0] is None
+
+
+def given_to_uv(checkout):
+    """What uv was told of indexes and of torch's build."""
+    lines = (line.partition("=") for line in (checkout / "uv.env").read_text().splitlines())
+    return {name: value for name, _, value in lines if name.startswith("UV_")}
+
+
+def test_without_settings_of_pip_torch_comes_from_its_own_index(checkout):
+    call(checkout, "race")
+    assert given_to_uv(checkout) == {"UV_TORCH_BACKEND": "auto"}
+
+
+def test_pips_index_is_uvs_too_and_has_torch(checkout):
+    call(checkout, "race", PIP_INDEX_URL="https://mirror.example/simple", PIP_TRUSTED_HOST="mirror.example")
+    assert given_to_uv(checkout) == {
+        "UV_DEFAULT_INDEX": "https://mirror.example/simple", "UV_INSECURE_HOST": "mirror.example"
+    }  # fmt: skip
+
+
+def test_a_build_of_torch_that_is_named_comes_from_torchs_index_beside_another(checkout):
+    call(checkout, "race", PIP_INDEX_URL="https://mirror.example/simple", TORCH_BACKEND="cpu")
+    assert given_to_uv(checkout)["UV_TORCH_BACKEND"] == "cpu"
+
+
+def test_more_indexes_are_asked_as_pip_asks_them(checkout):
+    call(checkout, "race", PIP_EXTRA_INDEX_URL="https://one.example/simple file:///nothing https://two.example/simple")
+    found = given_to_uv(checkout)
+    assert found["UV_INDEX"] == "https://one.example/simple https://two.example/simple"
+    assert found["UV_INDEX_STRATEGY"] == "unsafe-best-match"
+
+
+def test_pips_own_configuration_is_read(checkout):
+    (checkout / ".venv" / "bin" / "pip.conf").write_text("index-url = https://mirror.example/simple\n")
+    call(checkout, "race")
+    assert given_to_uv(checkout) == {"UV_DEFAULT_INDEX": "https://mirror.example/simple"}
+
+
+def test_an_index_that_was_given_to_uv_stays(checkout):
+    call(checkout, "race", PIP_INDEX_URL="https://mirror.example/simple", UV_DEFAULT_INDEX="https://own.example/simple")
+    assert given_to_uv(checkout)["UV_DEFAULT_INDEX"] == "https://own.example/simple"
 
 
 def test_every_package_that_is_installed_is_pinned():

@@ -4,7 +4,7 @@ import ast
 import re
 
 import pytest
-from tools import api, settings
+from tools import api, known, settings
 
 import recollect
 from recollect import tasks
@@ -58,6 +58,11 @@ def test_the_page_of_settings_is_up_to_date():
 
 def test_the_page_of_the_api_is_up_to_date():
     assert api.PATH.read_text(encoding="utf-8") == api.document(), "python -m tools.api writes it"
+
+
+@pytest.mark.parametrize("language", known.PATHS)
+def test_the_page_of_known_sets_is_up_to_date(language):
+    assert known.PATHS[language].read_text(encoding="utf-8") == known.document(language), "python -m tools.known"
 
 
 def test_everything_public_has_a_place_on_the_page_of_the_api():

@@ -1,0 +1,1 @@
+"""Diagrams of the course, drawn by code: python -m tools.diagrams [NAME …] writes docs/course/figures."""
