@@ -150,6 +150,10 @@ DIALS = {  # of the tests of memory
     "recall": {"length": 16, "load": 3, "vocab": 20},
     "parity": {"length": 8},
     "gap": {"distance": 12},
+    "order": {"length": 6, "vocab": 12},
+    "clouds": {"distance": 6},
+    "agreement": {"distance": 2},
+    "nested": {"depth": 1},
 }
 
 

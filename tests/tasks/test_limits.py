@@ -3,6 +3,8 @@
 import pytest
 
 from recollect.core.limits import TooLarge
+from recollect.data.errors import DataError
+from recollect.tasks.captions import data as pictures
 from recollect.tasks.captions.settings import DataConfig as CaptionsData
 from recollect.tasks.labels.settings import DataConfig as LabelsData
 from recollect.tasks.memory.data import Copy, Gap, Parity, Recall
@@ -60,6 +62,13 @@ def test_ratings_that_cannot_fit_are_refused_with_their_size():
 def test_ratings_have_a_finite_spread(name, value):
     with pytest.raises(ValueError, match=f"expected {name} of at least 0 and at most 1,000,000"):
         RatingsData(**{name: value})
+
+
+@pytest.mark.parametrize(("count", "pixels"), [(10**6, 96), (10**5, 1024)])
+def test_scenes_that_would_fill_a_disk_are_refused_with_their_size(tmp_path, count, pixels):
+    with pytest.raises(DataError, match=r"expected scenes of at most 16.0.GB, found 3\d.*.[GT]B of count=.* lower one"):
+        pictures.load(count=count, pixels=pixels, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_rows_of_a_test_of_memory_that_cannot_fit_are_refused_with_their_size():

@@ -140,3 +140,13 @@ def test_flickr8k_is_what_its_authors_say(tmp_path):
     name = data.valid.names[0]
     lines = [line.partition("\t")[2] for line in raw.split("\n") if line.startswith(name)]
     assert data.valid.captions[0] == [plain(line) for line in lines]
+
+
+def test_ordered_scenes_are_described_once_the_left_or_upper_thing_first(tmp_path):
+    both, once = (pictures.load(count=24, pixels=32, ordered=flag, cache=tmp_path) for flag in (False, True))
+    assert [some[:1] for some in both.train.captions] == once.train.captions
+    assert np.array_equal(both.train.images, once.train.images)
+    for row in range(len(once.train)):
+        named = once.train.named_of(row).tolist()
+        assert [thing for thing in named if thing >= 0] == [0, 0, 0, 1, 1, 1]
+    assert both.fingerprint != once.fingerprint

@@ -142,6 +142,30 @@ def test_no_caption_is_in_two_parts():
     assert all(scenes.split_of(canonical(scene)) == "valid" for scene in SOME["valid"])
 
 
+def test_varied_scenes_have_grounds_of_any_brightness_and_the_same_captions():
+    plain, varied = (list(scenes.scenes("train", 200, varied=flag)) for flag in (False, True))
+    assert [one.captions for one in plain] == [one.captions for one in varied]
+    corners = [np.stack([one.image[0, 0] for one in some]).astype(float).mean(axis=1) for some in (plain, varied)]
+    assert corners[0].min() > 30
+    assert corners[0].max() < 170
+    shares = [float(np.mean(corners[1] <= 20)), float(np.mean(corners[1] >= 235))]
+    assert min(shares) > 0.08, shares
+    flat = [one.image[:4, :4].astype(float).std() for one in varied]
+    assert min(flat) < 0.5 < 3 < max(flat)
+
+
+def test_varied_scenes_have_the_colours_of_drawing_programs_too():
+    for one in scenes.scenes("train", 200, varied=True):
+        for thing in one.things:
+            left, top, right, bottom = thing.box
+            colour = np.median(one.image[top:bottom, left:right].reshape(-1, 3), axis=0)
+            ends = np.stack([scenes.COLOURS[thing.colour], scenes.PURE[thing.colour]])
+            if thing.shape in ("square", "circle"):  # they fill most of their box
+                slack = scenes.JITTER + 2 * scenes.NOISE
+                assert (colour >= ends.min(axis=0) - slack).all(), thing
+                assert (colour <= ends.max(axis=0) + slack).all(), thing
+
+
 def test_scenes_can_be_larger():
     scene = scenes.scene("train", 3, pixels=96)
     assert scene.image.shape == (96, 96, 3)

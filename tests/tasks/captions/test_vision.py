@@ -47,6 +47,18 @@ def test_cells_lie_in_the_order_of_the_picture():
         assert divmod(int(blocks.argmax()), 8) == (row, column)
 
 
+@pytest.mark.parametrize(("near", "reach"), [(False, 39), (True, 23)])
+def test_a_near_cell_knows_only_what_lies_in_and_beside_it(monkeypatch, near, reach):
+    """The pixels a side that a cell's value depends on, but for the mean and deviation that norms take of all."""
+    monkeypatch.setattr(vision, "norm", lambda channels: torch.nn.Identity())
+    model = look(48, near=near, blocks=1)
+    stages = torch.nn.Sequential(model.stem, model.stages)  # over a larger picture, so that no edge cuts it
+    images = torch.rand(1, 3, 96, 96, dtype=torch.float64, requires_grad=True)
+    (found,) = torch.autograd.grad(stages(images)[0, :, 6, 6].square().sum(), images)
+    seen = found.abs().sum(dim=(0, 1)) > 0
+    assert (int(seen.any(dim=0).sum()), int(seen.any(dim=1).sum())) == (reach, reach)
+
+
 def test_each_cell_is_told_its_row_and_column():
     found = vision.places(3, 4, 8, torch.zeros(1, dtype=torch.float64)).view(3, 4, 8)
     assert torch.equal(found[0, :, :4], found[0, :1, :4].expand(4, -1)), "a row's cells share the first half"

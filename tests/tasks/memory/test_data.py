@@ -11,7 +11,7 @@ import pytest
 
 from recollect.core.contract import ContractError
 from recollect.tasks.memory import data as tests
-from recollect.tasks.memory import gap_text
+from recollect.tasks.memory import gap_text, sentences
 from recollect.tasks.memory.random_choices import distinct
 from tasks.memory.cases import small
 
@@ -113,6 +113,68 @@ def test_parity_says_after_each_bit_whether_the_ones_so_far_are_odd():
         assert set(x) <= {0, 1}
 
 
+@pytest.mark.parametrize("shuffle", ["all", "pair"])
+@pytest.mark.parametrize("length", [2, 3, 9])
+def test_order_asks_whether_different_numbers_rise(length, shuffle):
+    answers = Counter()
+    for x, at, y in drawn(tests.Order(length=length, vocab=20, shuffle=shuffle), 400):
+        assert len(set(x)) == length
+        assert set(x) <= set(range(20))
+        assert at == [length - 1]
+        falls = [step for step in range(length - 1) if x[step] > x[step + 1]]
+        assert y == [int(not falls)]
+        swapped = [x[step] for step in range(length)]
+        if falls and shuffle == "pair":
+            (step,) = falls
+            swapped[step : step + 2] = reversed(swapped[step : step + 2])
+            assert swapped == sorted(x)
+        answers.update(y)
+    assert answers[0] == pytest.approx(200, abs=60)
+
+
+def words_of(test, numbers):
+    return " ".join(test.word(number) for number in numbers)
+
+
+@pytest.mark.parametrize("distance", [0, 3, 4, 20])
+def test_clouds_ends_with_a_sentence_that_decides_the_answer_alone(distance):
+    test, seen = tests.Clouds(distance=distance), set()
+    for x, at, y in drawn(test):
+        *text, the, thing, are, into, last = words_of(test, x).split()
+        assert (the, are, into, last) == ("The", "are", "in", "the")
+        assert len(text) == distance
+        assert not set(text) & {*sentences.PLACES, *sentences.PLACES.values()} - {"street"}
+        assert at == [test.steps - 1]
+        assert words_of(test, y) == sentences.PLACES[thing]
+        seen.add(thing)
+    assert seen == set(sentences.PLACES)
+
+
+@pytest.mark.parametrize("distance", [0, 1, 6])
+def test_agreement_is_with_the_first_noun_however_many_follow(distance):
+    test, nearest = tests.Agreement(distance=distance), Counter()
+    for x, at, y in drawn(test, 400):
+        found = re.findall(r"(?:^| )(?:(near|behind|under|above) )?the (\w+)", words_of(test, x))
+        assert [bool(between) for between, _ in found] == [False] + [True] * distance
+        assert at == [len(x) - 1]
+        several = [noun in sentences.NOUNS.values() for _, noun in found]
+        assert words_of(test, y) == ("are" if several[0] else "is")
+        nearest[several[0] == several[-1]] += 1
+    assert nearest[True] == (400 if not distance else pytest.approx(200, abs=60))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4])
+def test_nested_asks_for_a_verb_of_each_noun_the_last_first(depth):
+    test = tests.Nested(depth=depth)
+    for x, at, y in drawn(test):
+        nouns, verbs = x[1 : 2 * depth + 2 : 2], [*x[2 * depth + 2 :], y[-1]]
+        assert set(x[0 : 2 * depth + 2 : 2]) == {test.vocabulary["the"]}
+        assert y == verbs, "each verb stands in the text once it was asked for"
+        assert at == list(range(2 * depth + 1, 3 * depth + 2))
+        several = [test.word(noun) in sentences.NOUNS.values() for noun in nouns]
+        assert [test.word(verb) for verb in verbs] == ["sing" if many else "sings" for many in reversed(several)]
+
+
 @pytest.mark.parametrize(
     ("distance", "distractors", "load"),
     [(20, 1, 1), (0, 0, 1), (3, 0, 1), (11, 2, 1), (10, 2, 1), (30, 4, 3), (16, 0, 8), (7, 1, 2)],
@@ -189,7 +251,7 @@ def test_a_dial_that_varies_takes_every_value_from_the_least_to_its_own(kind):
     for number in range(200):
         rows = test.batch("train", 0, number, 1)
         shapes[rows.at.shape[1] if kind == "recall" else rows.x.shape[1]] += 1
-    values = range(test.least, test.value + 1)
+    values = {test.nearest(value) for value in range(test.least, test.value + 1)}
     expected = {test.turned(value).judged if kind == "recall" else test.turned(value).steps for value in values}
     assert set(shapes) == expected
     assert test.batch("valid", 0, 0, 1).x.shape[1] == test.steps, "what is measured does not vary"
@@ -202,6 +264,8 @@ def test_the_dial_is_measured_within_and_beyond():
     assert tests.Copy(distance=20, reach=3).points() == [20, 40]
     assert tests.Parity().points() == [10, 20, 30, 40, 80, 160]
     assert tests.Gap(distance=20, distractors=2, vary=True).points() == [10, 15, 20]
+    assert tests.Gap(distance=8, distractors=0, vary=True).points() == [0, 3, 4, 6, 8]
+    assert tests.Nested(depth=4, vary=True).points() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +285,12 @@ def test_the_dial_is_measured_within_and_beyond():
         ("gap", {"distance": 14, "distractors": 3}, "gap: expected distance of at least 15"),
         ("gap", {"load": 9}, "gap: expected load of at most 8"),
         ("gap", {"load": 8, "distractors": 5, "distance": 40}, "at most 12 together"),
-        ("gap", {"distance": 0, "distractors": 0, "vary": True}, "gap: expected distance of at least 3 for vary=True"),
+        ("gap", {"distance": 4, "vary": True}, "gap: expected distance of at least 5"),
+        ("order", {"length": 1}, "order: expected length of at least 2"),
+        ("order", {"vocab": 19}, "order: expected vocab of at least 20, a number for each step, found 19"),
+        ("clouds", {"distance": 2}, "clouds: expected distance of 0 or at least 3"),
+        ("agreement", {"distance": -1}, "expected distance to be a whole number of at least 0"),
+        ("nested", {"depth": -1}, "expected depth to be a whole number of at least 0"),
     ],
 )
 def test_a_test_that_cannot_be_is_refused_in_one_line(kind, settings, message):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,6 +253,26 @@ def test_a_run_from_before_there_were_covariates_and_grids_is_read_as_it_was(tab
     found = recollect.load(out).forecast(table)
     assert np.array_equal(found.mean, wanted.mean)
     assert np.array_equal(found.lower, wanted.lower)
+
+
+@pytest.mark.parametrize(
+    ("rows", "given", "expected"), [(216, None, 27), (768, None, 96), (20_000, None, 96), (7, None, 1), (216, 96, 96)]
+)
+def test_a_look_back_that_is_not_set_is_96_or_an_eighth_of_the_training_rows(rows, given, expected):
+    assert Config(lookback=given).fitting((5, 5 + rows)) == expected
+
+
+def test_the_look_back_that_fits_is_written_down_and_beats_the_mean_on_the_sunspots(tmp_path):
+    run = runs.configure(SeriesTask, {}, model="ar", data=["sunspots"])
+    out = tmp_path / "run"
+    runs.train(SeriesTask, run, str(out))
+    found = runs.load(out)
+    assert found.config.task.lookback == 27 == found.model.config.lookback
+    mse = evaluation.evaluate(out, split="valid")["metric"]["value"]
+    guesses = found.task.baselines("valid")
+    assert mse < guesses["seasonal naive"] < guesses["mean"]
+    page = (Path(__file__).parents[3] / "docs" / "layers" / "window.md").read_text(encoding="utf-8")
+    assert all(f"{value:.4f}" in page for value in (mse, guesses["seasonal naive"], guesses["mean"]))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from recollect.core.contract import ContractError
 from recollect.data import tokenizers
 from recollect.data.cache import hash_json
 from recollect.data.files import DataError
@@ -21,8 +22,9 @@ from recollect.data.tokenizers import Chars
 from recollect.data.tokenizers.sentences import SentenceTokenizer, load_pair, pair_to_json, save_pair
 from recollect.tasks.text import data as corpus
 from recollect.tasks.translation import tokens as pair_tokens
-from recollect.tasks.translation.data import load
+from recollect.tasks.translation.data import load, summarize
 from recollect.tasks.translation.pairs import Pairs, batches_by_tokens, batches_from
+from recollect.tasks.translation.settings import DataConfig
 from shared_data import DATA, needs
 
 KINDS = ("chars", "chars+bytes", "bytes", "words", "bpe")
@@ -399,6 +401,20 @@ def test_lines_encoded_together_are_encoded_as_each_alone(lines, kind, chinese):
     assert np.split(ids, np.cumsum(lengths)[:-1])[0].tolist() == alone[0]
     assert [len(some) for some in alone] == lengths.tolist()
     assert ids.tolist() == [number for some in alone for number in some]
+
+
+def test_the_target_may_have_a_tokenizer_of_its_own(write):
+    path = table(write, [(f"number {i}", f"第{i}個") for i in range(99)])
+    found = load(path, tokenizer="words", target_tokenizer="chars")
+    assert (found.source.tokenizer.kind, found.target.tokenizer.kind) == ("words", "chars")
+    assert found.target.pieces(found.target.encode("第7個")) == ["第", "7", "個"]
+    assert summarize(found).facts["tokenizer"] == "words, chars"
+    alike = load(path, tokenizer="words", target_tokenizer="words")
+    assert alike.fingerprint == load(path, tokenizer="words").fingerprint != found.fingerprint
+    with pytest.raises(DataError, match="expected a tokenizer among .*, found 'char'; did you mean chars?"):
+        load(path, target_tokenizer="char")
+    with pytest.raises(ContractError, match="expected joint=true or a target_tokenizer, found both"):
+        DataConfig(target_tokenizer="chars", joint=True)
 
 
 @pytest.mark.parametrize("joint", [False, True])

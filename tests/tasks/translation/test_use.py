@@ -163,6 +163,13 @@ def test_n_best_lists_are_numbered_and_sorted(command, run):
     assert [rows[0][2], rows[3][2]] == [best[0], best[2]]
 
 
+def test_a_line_longer_than_a_sentence_of_a_file_may_be_is_refused_with_its_number(command, run):
+    done = command("translate", run, stdin=b"the cat\n" + b"x" * ((1 << 20) + 1))
+    assert done.code == 1
+    line = "recollect: line 2: expected at most 1,048,576 characters, found 1,048,577; break it up"
+    assert done.err.splitlines()[-1] == line
+
+
 def test_a_longer_n_best_list_widens_the_beam(command, run):
     done = command("translate", run, "--nbest", 9, stdin=b"the cat\n")
     assert len(done.out.splitlines()) == 9

@@ -1,3 +1,3 @@
 """Tests of memory: generated sequences with questions about earlier steps."""
 
-NAMES = ("copy", "adding", "recall", "parity", "gap")
+NAMES = ("copy", "adding", "recall", "parity", "gap", "order", "clouds", "agreement", "nested")

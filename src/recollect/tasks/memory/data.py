@@ -5,6 +5,8 @@
     recall   pairs of a key and a value, then keys: their values (MQAR; Arora 2023)
     parity   bits: after each, whether the number of ones so far is odd
     gap      "Anna grew up in Italy . … She speaks fluent" → "Italian"
+    order    numbers that rise, or the same numbers shuffled: which of the two
+    clouds, agreement, nested    see `sentences`
 
 A test is its settings; it draws its own rows from a generator of numpy's. Its dial is the setting that makes it hard.
 """
@@ -19,6 +21,7 @@ from ...data.limits import VOCABULARY
 from . import gap_text
 from .generator import Rows, Test, everywhere
 from .random_choices import distinct, uniform
+from .sentences import Agreement, Clouds, Nested
 
 STEPS = 10_000_000  # of a row
 WORDS = 100_000  # of a row that is written word by word
@@ -272,7 +275,7 @@ class Gap(Test):
             together = f"load and distractors of at most {len(gap_text.LANGUAGES)} together, a country for each"
             return f"{together}, found {self.load} and {self.distractors}"
         if not gap_text.fits(self.distance, self.distractors):
-            least = f"{'' if self.distractors else '0 or '}at least {self.least}"
+            least = f"at least {self.least}" if self.distractors else f"0 or at least {gap_text.SHORTEST_FILLER}"
             return f"distance of {least}, for whole sentences ({self.distractors} distractors), found {self.distance}"
         return None
 
@@ -295,7 +298,10 @@ class Gap(Test):
 
     @property
     def least(self) -> int:
-        return self.distractors * gap_text.SHORTEST_VISIT if self.distractors else gap_text.SHORTEST_FILLER
+        return self.distractors * gap_text.SHORTEST_VISIT
+
+    def nearest(self, value: int) -> int:
+        return value if gap_text.fits(value, self.distractors) else gap_text.SHORTEST_FILLER
 
     @property
     def chance(self) -> float:
@@ -320,4 +326,61 @@ class Gap(Test):
         return Rows(x[:, :-1], np.tile(at, (rows, 1)), x[:, at + 1])
 
 
-TESTS: dict[str, type[Test]] = {test.kind: test for test in (Copy, Adding, Recall, Parity, Gap)}
+@dataclass(frozen=True, kw_only=True)
+class Order(Test):
+    """Different numbers that rise, or the same in another order; asked for at the last step: which of the two.
+
+    With `shuffle=all` any order is as likely as any other, with `pair` two neighbours have changed places. Half of the
+    rows rise. Who sees what stands in a row but not in which order is right half the time.
+    """
+
+    kind: ClassVar[str] = "order"
+    dial: ClassVar[str] = "length"
+
+    length: int = at_least(1, default=20, most=STEPS)
+    vocab: int = at_least(1, default=100, most=VOCABULARY)
+    shuffle: Literal["all", "pair"] = "all"
+
+    def problem(self) -> str | None:
+        if self.length < 2:
+            return f"length of at least 2, a number before another, found {self.length}"
+        if self.vocab < self.length:
+            return f"vocab of at least {self.length}, a number for each step, found {self.vocab}"
+        return None
+
+    @property
+    def inputs(self) -> int:
+        return self.vocab
+
+    @property
+    def outputs(self) -> int:
+        return 2
+
+    @property
+    def steps(self) -> int:
+        return self.length
+
+    @property
+    def least(self) -> int:
+        return 2
+
+    @property
+    def chance(self) -> float:
+        return 1 / 2
+
+    def draw(self, rng: np.random.Generator, rows: int) -> Rows:
+        rising = np.sort(distinct(rng, rows, self.length, self.vocab), axis=1)
+        x, ordered = rising.copy(), rng.integers(0, 2, size=rows)
+        first = rng.integers(0, self.length - 1, size=rows)  # of two neighbours
+        if self.shuffle == "all":
+            x = rng.permuted(x, axis=1)
+        swapped = (x == rising).all(axis=1)  # whatever is still in order
+        rest, place = np.flatnonzero(swapped), first[swapped]
+        x[rest, place], x[rest, place + 1] = x[rest, place + 1], x[rest, place]
+        x = np.where(ordered[:, None] == 1, rising, x)
+        return Rows(x, np.full((rows, 1), self.length - 1), ordered[:, None])
+
+
+TESTS: dict[str, type[Test]] = {
+    test.kind: test for test in (Copy, Adding, Recall, Parity, Gap, Order, Clouds, Agreement, Nested)
+}

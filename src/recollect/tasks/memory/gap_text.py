@@ -62,14 +62,21 @@ def write(numbers: Iterator[float], *, distance: int, load: int, distractors: in
         visit = pick(numbers, [v for v in VISITS if fits(left - len(v), rest)])
         left -= len(visit)
         sentences.append(fill(visit, called[pick(numbers, names)], place))
-    while left:
-        filler = pick(numbers, [f for f in FILLERS if fits(left - len(f), 0)])
-        left -= len(filler)
-        sentences.append(filler)
+    sentences += fill_up(numbers, left)
     words += chain(*some(numbers, sentences, len(sentences)))
     for name in some(numbers, names, load):
         words += [called[name], *QUESTION, LANGUAGES[homes[name]], "."]
     return words[:-1]
+
+
+def fill_up(numbers: Iterator[float], left: int) -> list[list[str]]:
+    """Sentences of so many words together that say nothing."""
+    found = []
+    while left:
+        filler = pick(numbers, [f for f in FILLERS if fits(left - len(f), 0)])
+        left -= len(filler)
+        found.append(filler)
+    return found
 
 
 def fits(words: int, visits: int) -> bool:

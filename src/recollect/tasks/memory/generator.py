@@ -104,10 +104,15 @@ class Test(ABC):
         """The same test with its dial elsewhere, and nowhere but there."""
         return replace(self, vary=False, reach=1, **{self.dial: value})
 
+    def nearest(self, value: int) -> int:
+        """The value itself, or the next above it that the dial can have."""
+        return value
+
     def points(self) -> list[int]:
-        """The values of the dial at which the test is measured."""
+        """The values of the dial at which the test is measured; 0 too, where there is nothing easier."""
         value = self.value
-        within = {max(self.least, -(-value * part // 4)) for part in (1, 2, 3)} if self.vary else set()
+        within = {self.nearest(max(self.least, -(-value * part // 4))) for part in (1, 2, 3)} if self.vary else set()
+        within |= {0} if self.vary and self.least == 0 else set()
         beyond = {value * 2**k for k in range(1, self.reach.bit_length())}
         return sorted(within | {value} | beyond)
 
@@ -116,7 +121,8 @@ class Test(ABC):
         self.check_rows(rows)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(PARTS[part], number)))
         if self.vary and part == "train":
-            return self.turned(int(rng.integers(self.least, self.value, endpoint=True))).draw(rng, rows)
+            value = self.nearest(int(rng.integers(self.least, self.value, endpoint=True)))
+            return self.turned(value).draw(rng, rows)
         return self.draw(rng, rows)
 
     def check_rows(self, rows: int) -> None:

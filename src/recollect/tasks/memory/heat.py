@@ -81,6 +81,26 @@ HEATS = (
         "Gap: who grew up where?",
         "A country is named early, its language asked for late, with other sentences between.",
     ),
+    _heat(
+        "order",
+        "Order: as it was, or shuffled?",
+        "Numbers that rise, or the same numbers in another order: who sees what there is but not when cannot tell.",
+    ),
+    _heat(
+        "clouds",
+        "Clouds: what is asked for stands near",
+        "A long text, then a sentence whose second word decides its last: the easy partner of the gap.",
+    ),
+    _heat(
+        "agreement",
+        "Agreement: which noun does the verb follow?",
+        "The verb agrees with the first noun, however many others, one or several, stand between.",
+    ),
+    _heat(
+        "nested",
+        "Nested clauses: the last noun's verb comes first",
+        "Nouns in a row, then their verbs in reverse: what was read last is asked for first.",
+    ),
 )
 
 STATE = (

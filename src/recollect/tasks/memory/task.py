@@ -24,9 +24,10 @@ from ...layers import LAYERS
 from ...models import classifier
 from ...models.body import KINDS, StackedModels, kind_of
 from . import probe
-from .data import CLOSE, Adding, Copy, Gap, Parity, Recall
+from .data import CLOSE, Adding, Copy, Gap, Order, Parity, Recall
 from .export import MemoryExports
 from .generator import PARTS, VERSION, Rows, Test
+from .sentences import Agreement, Clouds, Nested
 from .settings import Config
 
 SEED = 0  # of validation and test, whatever the seed of the run
@@ -333,6 +334,22 @@ class GapTask(MemoryTask):
     data_config = Gap
 
 
+class OrderTask(MemoryTask):
+    data_config = Order
+
+
+class CloudsTask(MemoryTask):
+    data_config = Clouds
+
+
+class AgreementTask(MemoryTask):
+    data_config = Agreement
+
+
+class NestedTask(MemoryTask):
+    data_config = Nested
+
+
 def answers(model: Any, x: Tensor, at: Tensor) -> Tensor:
     """The outputs of a classifier at the steps `at` (B A): B A C.
 
@@ -342,4 +359,6 @@ def answers(model: Any, x: Tensor, at: Tensor) -> Tensor:
     return model.head(hidden.gather(1, at[..., None].expand(-1, -1, hidden.shape[-1])))
 
 
-TASKS = (CopyTask, AddingTask, RecallTask, ParityTask, GapTask)
+TASKS = (
+    CopyTask, AddingTask, RecallTask, ParityTask, GapTask, OrderTask, CloudsTask, AgreementTask, NestedTask
+)  # fmt: skip
