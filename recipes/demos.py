@@ -23,10 +23,17 @@ RECIPES = {  # name → its recipe, in the folder of its task
     "text": "text/demo.json",
     "tang": "text/demo-tang.json",
     "translation": "translation/demo.json",
+    "translation-zh": "translation/demo-zh.json",
     "series": "series/demo.json",
     "captions": "captions/demo.json",
 }
-STEPPED = ("text", "tang", "translation", "captions")  # they write, so their exported step comes with them
+STEPPED = (
+    "text",
+    "tang",
+    "translation",
+    "translation-zh",
+    "captions",
+)  # they write, so their exported step comes with them
 
 
 def main() -> None:

@@ -37,6 +37,8 @@ def load(
     share: float = SHARE,
     count: int = COUNT,
     whole: bool = False,
+    varied: bool = False,
+    ordered: bool = False,
     seed: int = 0,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
@@ -45,7 +47,8 @@ def load(
     """Read pictures with captions.
 
     `data` is a folder with pictures and a file of captions (one of `sources.CAPTIONS`), the name of a known
-    set, or `shapes` (also where it is empty) for `count` rendered scenes and a twelfth of that for each other part. A
+    set, or `shapes` (also where it is empty) for `count` rendered scenes and a twelfth of that for each other part
+    (with `varied` on grounds and in colours as others draw them, with `ordered` described once). A
     folder is split by Flickr's lists where they lie in it, else `share` of its pictures are for validation and as many
     for the test; with `whole` each part is all of it. Pictures are squashed to `pixels` × `pixels`. Words seen fewer
     than `least` times in training are unknown (default: 1, and 5 where captions are many); training leaves out captions
@@ -60,7 +63,7 @@ def load(
         raise DataError(f"expected a share between 0 and 0.5 for each of validation and test, found {share}")
     source: PictureSource
     if name == SHAPES:
-        source = Scenes(count, seed, size)
+        source = Scenes(count, seed, size, varied, ordered)
     elif name in SETS:
         source = KnownPictures(name, size, SETS[name].find(data_dir, cache))
     else:

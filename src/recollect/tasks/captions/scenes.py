@@ -35,6 +35,15 @@ HELD_OUT = frozenset(
 SHARE = 0.1  # of all captions, for validation, and as much for the test
 FINE = 4  # drawn so much larger, then averaged, for soft edges
 JITTER, NOISE = 12, 6  # of a thing's colour, and of every pixel
+PURE = {  # what drawing programs and style sheets call by the same names
+    "red": (255, 0, 0),
+    "green": (0, 128, 0),
+    "blue": (0, 0, 255),
+    "yellow": (255, 255, 0),
+    "purple": (128, 0, 128),
+    "orange": (255, 165, 0),
+}
+GROUNDS = (-64.0, 319.0)  # of varied scenes; what is beyond black or white is that
 CLEAR = 1.5  # the distance along the named axis is at least so many times that across it
 
 
@@ -69,13 +78,13 @@ class Scene(NamedTuple):
         return any(thing.held_out for thing in self.things)
 
 
-def scenes(split: SplitName, count: int, seed: int = 0, pixels: int = PIXELS) -> Iterator[Scene]:
+def scenes(split: SplitName, count: int, seed: int = 0, pixels: int = PIXELS, varied: bool = False) -> Iterator[Scene]:
     """The first `count` scenes of a part."""
-    return (scene(split, number, seed, pixels) for number in range(count))
+    return (scene(split, number, seed, pixels, varied) for number in range(count))
 
 
-def scene(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS) -> Scene:
-    """One scene. Every second one of the test shows a held-out pair."""
+def scene(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS, varied: bool = False) -> Scene:
+    """One scene. Every second one of the test shows a held-out pair; `varied` ones stand on any ground."""
     if split not in SPLITS:
         raise DataError(f"expected a part out of {', '.join(SPLITS)}, found {split!r}")
     if pixels < LEAST:
@@ -89,7 +98,7 @@ def scene(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS) ->
         captions, named = write_captions(things, axis)
         if strange or split_of(captions[0]) == split:
             break
-    image, boxes = render(things, axis, pixels, draw)
+    image, boxes = render(things, axis, pixels, draw, varied)
     placed = things[0]._replace(box=boxes[0]), things[1]._replace(box=boxes[1])
     return Scene(image, placed, captions, named)
 
@@ -118,24 +127,27 @@ def split_of(caption: str) -> SplitName:
 
 
 def render(
-    things: tuple[Thing, Thing], axis: int, pixels: int, draw: np.random.Generator
+    things: tuple[Thing, Thing], axis: int, pixels: int, draw: np.random.Generator, varied: bool = False
 ) -> tuple[np.ndarray, list[tuple[int, int, int, int]]]:
     """The picture with the first thing left of (axis 0) or above (axis 1) the second, and the box of each."""
     from PIL import Image, ImageDraw
 
     radii = [pixels * draw.uniform(*SIZES[thing.size]) for thing in things]
-    ground = draw.uniform(75, 125) + draw.uniform(-12, 12, size=3)
-    image = np.broadcast_to(ground, (pixels, pixels, 3))
+    ground = draw.uniform(*(GROUNDS if varied else (75, 125))) + draw.uniform(-12, 12, size=3)
+    image = np.broadcast_to(np.clip(ground, 0, 255), (pixels, pixels, 3))
     boxes = []
     for thing, radius, centre in zip(things, radii, _centres(radii, axis, pixels, draw), strict=True):
         mask = Image.new("L", (FINE * pixels, FINE * pixels))
         _draw(ImageDraw.Draw(mask), thing.shape, FINE * centre, FINE * radius)
         cover = np.asarray(mask.reduce(FINE), np.float64) / 255
-        colour = np.array(COLOURS[thing.colour]) + draw.uniform(-JITTER, JITTER, size=3)
+        colour = np.array(COLOURS[thing.colour])
+        if varied:
+            colour = colour + draw.random() * (np.array(PURE[thing.colour]) - colour)
+        colour = colour + draw.uniform(-JITTER, JITTER, size=3)
         image = image * (1 - cover[..., None]) + colour * cover[..., None]
         rows, columns = (np.flatnonzero((cover >= 0.25).any(axis=side)) for side in (1, 0))
         boxes.append((int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1))
-    noisy = image + draw.normal(0, NOISE, size=image.shape)
+    noisy = image + draw.normal(0, NOISE * (draw.random() if varied else 1), size=image.shape)
     return np.clip(np.rint(noisy), 0, 255).astype(np.uint8), boxes
 
 

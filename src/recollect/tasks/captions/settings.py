@@ -16,7 +16,9 @@ MOST = 1_000_000  # of them: some 10 GB of pictures
 class DataConfig:
     """Where the pictures are (none: rendered scenes), and how they are read; see `data.load`.
 
-    `held_out` is the share of a folder's pictures for validation, and as much for the test.
+    `held_out` is the share of a folder's pictures for validation, and as much for the test. `varied` draws scenes on
+    grounds of any brightness and in colours as others choose them; `ordered` describes each once, the left or upper
+    thing first, so that it is settled which one a word is of.
     """
 
     data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
@@ -26,6 +28,8 @@ class DataConfig:
     held_out: float = SHARE
     count: int = at_least(12, default=COUNT, most=MOST)
     whole: bool = False
+    varied: bool = False
+    ordered: bool = False
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -9,6 +9,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from ...core.limits import write_bytes
 from ...data.files import DataError, walk
 from ...data.known import CaptionSet, sets_of
 from . import scenes
@@ -19,6 +20,7 @@ from .settings import COUNT
 
 SHAPES = "shapes"  # the name of the rendered scenes
 COUNTS = {"train": COUNT, "valid": 1_000, "test": 1_000}  # scenes
+MOST_SCENES = 16 * 10**9  # bytes of their pixels in the cache
 CAPTIONS = ("captions.tsv", "captions.txt", "captions.csv", "Flickr8k.token.txt", "Flickr8k.token.txt.gz")
 LISTS = {"train": "*trainImages.txt", "valid": "*devImages.txt", "test": "*testImages.txt"}
 SETS = sets_of(CaptionSet)
@@ -58,12 +60,17 @@ class Scenes(PictureSource):
 
     mirrored = False  # left would become right
 
-    def __init__(self, count: int, seed: int, pixels: int) -> None:
+    def __init__(self, count: int, seed: int, pixels: int, varied: bool, ordered: bool) -> None:
         self.name, self.paths = SHAPES, []
         if count < 12:
             raise DataError(f"expected at least 12 scenes, found count={count}")
         self.counts = {split: count * COUNTS[split] // COUNTS["train"] for split in SPLITS}
-        self.seed, self.pixels = seed, pixels
+        if (size := sum(self.counts.values()) * pixels * pixels * 3) > MOST_SCENES:
+            raise DataError(
+                f"expected scenes of at most {write_bytes(MOST_SCENES)}, found {write_bytes(size)} of "
+                f"count={count:,} and pixels={pixels}; lower one of them"
+            )
+        self.seed, self.pixels, self.varied, self.ordered = seed, pixels, varied, ordered
 
     def describe(self) -> list[Any]:
         import PIL
@@ -71,14 +78,19 @@ class Scenes(PictureSource):
         # the vocabulary of scenes, and the versions that draw them
         kinds = [sorted(scenes.COLOURS.items()), scenes.SHAPES, sorted(scenes.SIZES.items()), sorted(scenes.HELD_OUT)]
         made = [scenes.SHARE, scenes.JITTER, scenes.NOISE, scenes.CLEAR, PIL.__version__, np.__version__]
-        return json.loads(json.dumps([SHAPES, self.counts, self.seed, *kinds, *made]))
+        varied = ["varied", sorted(scenes.PURE.items()), scenes.GROUNDS] if self.varied else []
+        return json.loads(
+            json.dumps([SHAPES, self.counts, self.seed, *kinds, *made, *varied, *(["ordered"] if self.ordered else [])])
+        )
 
     def rows(self, hashes: Mapping[str, str], notes: list[str]) -> Iterator[Row]:
         for split in SPLITS:
             for number in range(self.counts[split]):
-                one = scenes.scene(split, number, self.seed, self.pixels)  # type: ignore[arg-type]
+                one = scenes.scene(split, number, self.seed, self.pixels, self.varied)  # type: ignore[arg-type]
                 boxes, named = [list(thing.box) for thing in one.things], [list(words) for words in one.named]
-                yield Row(split, f"{split}-{number}", one.image, list(one.captions), boxes, named, one.held_out)
+                used = slice(1) if self.ordered else slice(None)  # the first begins with the left or upper thing
+                captions = list(one.captions[used])
+                yield Row(split, f"{split}-{number}", one.image, captions, boxes, named[used], one.held_out)
 
 
 class KnownPictures(PictureSource):

@@ -80,6 +80,10 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
         return data.load(**settings, data_dir=data_dir, artifacts=artifacts)
 
     @classmethod
+    def generated_rows(cls, config: DataConfig) -> int | None:
+        return config.count if not config.data or config.data[0] == SHAPES else None
+
+    @classmethod
     def artifacts_of(cls, data: Captioned) -> Artifacts:
         return Artifacts(data.tokenizer, data.pixels)
 

@@ -1,5 +1,8 @@
 """A trained captioner in use: pictures in, captions out, with where it looked for each word."""
 
+# what a program gives is checked whatever its type says, and torch declares some functions in part
+# pyright: reportUnnecessaryIsInstance=false, reportUnknownMemberType=false
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -74,12 +77,11 @@ class CaptionModel(DecodingModel):
         `layer` and `head` (default: the mean).
         """
         check_options("caption", options, OPTIONS)
+        given: Any = images  # which `isinstance` would narrow to an iterable of no known type
         several = isinstance(images, Iterable) and not isinstance(images, str | Path | bytes)
-        if not several or hasattr(images, "convert") or getattr(images, "ndim", 4) < 4:
-            return next(self.stream([images], **options))
-        if not isinstance(images, Iterable):
-            raise RecollectError(f"caption: expected files, arrays or pictures, found {type(images).__name__}")
-        return list(self.stream(images, **options))
+        if not several or hasattr(given, "convert") or getattr(given, "ndim", 4) < 4:
+            return next(self.stream([given], **options))
+        return list(self.stream(given, **options))
 
     def stream(
         self,

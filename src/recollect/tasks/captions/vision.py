@@ -31,13 +31,16 @@ WIDEST = 512  # channels; they double up to this
 class Config:
     """`channels` after the first convolution, doubled at every halving; `blocks` of two convolutions at each size.
 
-    `self_attention` puts a block of it (Zhang 2019) where the grid is twice as fine as the last one.
+    `self_attention` puts a block of it (Zhang 2019) where the grid is twice as fine as the last one. With `near` the
+    second convolution of each block on the last grid is 1 × 1, so that a cell knows what lies in and beside it (23 of
+    48 pixels a side in place of 39), and attention must go near a thing to tell what it is.
     """
 
     pixels: int = 96
     channels: int = 16
     blocks: int = at_least(1, default=2, most=MOST_LAYERS)
     self_attention: bool = False
+    near: bool = False
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -58,12 +61,12 @@ class Config:
 
 
 class Residual(nn.Module):
-    """x + two convolutions of x; where size or channels change, x is brought along by a 1×1 convolution."""
+    """x + two convolutions of x, the second of `size`; a 1×1 convolution brings x along where its shape changes."""
 
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
+    def __init__(self, inside: int, outside: int, stride: int, size: int = 3) -> None:
         super().__init__()
         self.first = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
-        self.second = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
+        self.second = nn.Conv2d(outside, outside, size, 1, size // 2, bias=False)
         self.norm_first, self.norm_second = norm(outside), norm(outside)
         same = inside == outside and stride == 1
         self.along = nn.Identity() if same else nn.Conv2d(inside, outside, 1, stride)
@@ -106,7 +109,9 @@ class Vision(nn.Module):
             if config.self_attention and level == config.halvings - 1:
                 stages.append(SelfAttention(channels))
             wider = min(2 * channels, max(WIDEST, config.channels))
-            blocks = [Residual(channels, wider, 2), *(Residual(wider, wider, 1) for _ in range(config.blocks - 1))]
+            size = 1 if config.near and level == config.halvings - 1 else 3
+            blocks = [Residual(channels, wider, 2, size)]
+            blocks += [Residual(wider, wider, 1, size) for _ in range(config.blocks - 1)]
             stages.append(nn.Sequential(*blocks))
             channels = wider
         if config.self_attention and config.halvings == 1:
@@ -154,9 +159,9 @@ class Vision(nn.Module):
                 total += side**2 * sum(p.numel() for p in stage.parameters() if p.dim() > 1)
         return 2 * batch * total
 
-    def cells(self) -> int:
-        """Places of the Memory of a picture of the size that it was made for."""
-        side = self.config.pixels
+    def cells(self, pixels: int | None = None) -> int:
+        """Places of the Memory of a square picture, by default of the size that it was made for."""
+        side = pixels or self.config.pixels
         for _ in range(self.config.halvings):
             side = (side + 1) // 2
         return side**2

@@ -1,11 +1,14 @@
 """A trained classifier put to use: labels for new lines."""
 
+# what a program gives is checked whatever its type says, and torch declares some functions in part
+# pyright: reportUnnecessaryIsInstance=false, reportUnknownMemberType=false
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -95,7 +98,7 @@ class LabelModel(TrainedModel):
             return self.classify([rows], batch=batch)[0]
         if not isinstance(rows, Iterable):
             raise RecollectError(f"classify: expected a text or several, found {type(rows).__name__}")
-        return list(classify(self._classifier, map(as_line, rows), batch=batch))
+        return list(classify(self._classifier, map(as_line, cast(Iterable[Any], rows)), batch=batch))
 
     def stream(
         self, lines: Iterable[str], *, batch: int = 256, on_unknown: Callable[[int], None] = lambda number: None
@@ -152,7 +155,7 @@ def classify(
     source, at = iter(lines), 0
     while block := list(islice(source, BLOCK)):
         coded = [_code(classifier.artifacts, line, at + number) for number, line in enumerate(block, start=1)]
-        filled = []
+        filled: list[int] = []
         for number, row in enumerate(coded):
             if classifier.artifacts.is_unknown(row):
                 on_unknown(at + number + 1)
@@ -164,7 +167,7 @@ def classify(
         for start in range(0, len(filled), batch):
             some = filled[start : start + batch]
             answers = classifier.answer([coded[n] for n in some])
-            names = [classifier.artifacts.classes[label] for label in answers.argmax(axis=1)]
+            names: list[str] = [classifier.artifacts.classes[label] for label in answers.argmax(axis=1)]
             found |= dict(zip(some, map(Answer, names, answers.max(axis=1).tolist()), strict=True))
         yield from (found.get(number) for number in range(len(block)))
 

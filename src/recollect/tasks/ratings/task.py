@@ -69,6 +69,10 @@ class RatingsTask(Task[Ratings, Artifacts]):
         return data.load(config.data, **given, generated=config, artifacts=artifacts)
 
     @classmethod
+    def generated_rows(cls, config: DataConfig) -> int | None:
+        return config.ratings if config.data in ((), (GENERATED,)) else None
+
+    @classmethod
     def artifacts_of(cls, data: Ratings) -> Artifacts:
         return data.artifacts
 

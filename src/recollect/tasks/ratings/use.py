@@ -1,8 +1,11 @@
 """A trained model of ratings in use: scores of items by users, and the best items for a user."""
 
+# what a program gives is checked whatever its type says
+# pyright: reportUnnecessaryIsInstance=false
+
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -50,7 +53,7 @@ class RatingModel(TrainedModel):
         if not isinstance(given, Iterable | int | np.integer):
             raise RecollectError(f"rate: expected {kind}, found {type(given).__name__}")
         known = {name: number for number, name in enumerate(getattr(self._names, kind))}
-        wanted = [given] if isinstance(given, str | int | np.integer) else list(given)
+        wanted: list[Any] = [given] if isinstance(given, str | int | np.integer) else list(cast(Iterable[Any], given))
         if not wanted:
             raise RecollectError(f"rate: expected {kind}, found none")
         return np.array([known.get(str(name), len(known)) for name in wanted], np.int64)

@@ -74,9 +74,7 @@ def fit_linear(task: "SeriesTask") -> Callable[[Tensor], Tensor] | None:
     None where too much is missing to fit it.
     """
     columns, config = task.values.shape[1], task.config
-    settings = ModelConfig(
-        model="ar", normalise="last", series=columns, lookback=config.lookback, horizon=config.horizon
-    )
+    settings = ModelConfig(model="ar", normalise="last", series=columns, lookback=task.lookback, horizon=config.horizon)
     model = settings.build().to(task.device)
     try:
         model.solve(task.measured_windows(joint=False), ridge=1e-4)

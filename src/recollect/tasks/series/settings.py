@@ -8,6 +8,7 @@ from .tables.layout import Layout
 
 FillName = Literal["linear", "mask", "refuse"]
 LossName = Literal["mse", "mae", "huber"]
+LOOKBACK, PARTS = 96, 8  # the usual look-back, and the training rows that one row of it takes
 POINTS = 1_000_000  # of a look-back, a horizon or a season, at most
 
 
@@ -45,10 +46,13 @@ class Config:
     """`loss` is that of a point forecast; `choose` the metric by which validation picks the best weights.
 
     `fit`: a linear autoregression is solved in closed form, with `ridge`, where its loss is the squared error
-    (`auto`), always (`solve`), or trained as everything else (`steps`).
+    (`auto`), always (`solve`), or trained as everything else (`steps`). A look-back that is not set is 96 points, or an
+    eighth of the training rows where that is less.
     """
 
-    lookback: int = option(96, "Of series: points that are seen.", most=POINTS)
+    lookback: int | None = option(
+        None, "Of series: points that are seen (default: 96, or an eighth of the training rows).", most=POINTS
+    )
     horizon: int = option(24, "Of series: points ahead.", most=POINTS)
     batch: int = option(32, "Rows of a batch.")
     loss: LossName = "mse"
@@ -59,3 +63,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def fitting(self, train: tuple[int, int]) -> int:
+        """The look-back for a series whose training rows are `train` (first, end)."""
+        start, stop = train
+        return self.lookback or max(1, min(LOOKBACK, (stop - start) // PARTS))

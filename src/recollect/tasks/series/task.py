@@ -85,7 +85,8 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
     config: Config
 
     def __init__(self, config: Config, data: Series, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        super().__init__(config, data, device, seed)
+        self.lookback = config.fitting(data.splits["train"])
+        super().__init__(replace(config, lookback=self.lookback), data, device, seed)
         self.metric = config.choose
         scaled = data.scaler.shrink(data.values)
         self.values = torch.from_numpy(scaled).to(self.device, torch.float32)  # N C
@@ -136,8 +137,11 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
     def summarize_data(cls, data: Series) -> str:
         start, stop = data.splits["train"]
         columns = f"{len(data.columns)} series" if len(data.columns) > 1 else f"the series {next(iter(data.columns))!r}"
-        every = f", a row every {describe_step(data.times.step)}" if data.times.named else ""
-        return f"{stop - start:,} training rows of {columns} of {data.name}{every}, period {data.scaler.period}"
+        rows, period = stop - start, data.scaler.period
+        if not data.times.named:
+            return f"{rows:,} training rows of {columns} of {data.name}, period {period}"
+        step = describe_step(data.times.step)
+        return f"{rows:,} training rows of {columns} of {data.name}, a row every {step}, period {period}"
 
     @classmethod
     def data_summary(cls, data: Series) -> DataSummary:
@@ -159,6 +163,7 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
     def resolve(cls, run: RunConfig, data: Series, params: int | None) -> RunConfig:
         settings = dict(run.model)
         name = settings.pop("name")
+        run = replace(run, task=replace(run.task, lookback=run.task.fitting(data.splits["train"])))
         settings |= {"series": len(data.columns), "lookback": run.task.lookback, "horizon": run.task.horizon}
         own = data.scaler.covariates
         settings |= {"known_inputs": own.ahead, "past_inputs": len(own.past), "own_covariates": own.apart}
@@ -207,16 +212,16 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
 
     def origins(self, split: str, horizon: int | None = None) -> range:
         """The first rows of the horizons of all windows of a split."""
-        config, horizon = self.config, horizon or self.config.horizon
+        horizon = horizon or self.config.horizon
         if split not in self.data.splits:
             raise DataError(f"{self.data.name}: expected a split out of train, valid and test, found {split!r}")
         start, stop = self.data.splits[split]
-        first = start + config.lookback if split == "train" else max(start, config.lookback)
+        first = start + self.lookback if split == "train" else max(start, self.lookback)
         if first + horizon > stop:
-            back = config.lookback if split == "train" else max(0, config.lookback - start)
+            back = self.lookback if split == "train" else max(0, self.lookback - start)
             raise DataError(
                 f"{self.data.name}: expected at least {back + horizon:,} rows for {split} (look-back "
-                f"{config.lookback:,}, horizon {horizon:,}), found {stop - start:,}; give more rows, or a smaller "
+                f"{self.lookback:,}, horizon {horizon:,}), found {stop - start:,}; give more rows, or a smaller "
                 "--lookback or --horizon"
             )
         return range(first, stop - horizon + 1)
@@ -225,7 +230,7 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         """The windows around rows of the series; what lies beyond its end does not count."""
         horizon = horizon or self.config.horizon
         at = torch.as_tensor(np.asarray(origins), device=self.device)[:, None]
-        back = torch.arange(-self.config.lookback, 0, device=self.device)
+        back = torch.arange(-self.lookback, 0, device=self.device)
         forth = at + torch.arange(horizon, device=self.device)
         near = forth.clamp(max=len(self.values) - 1)
         y = self.values[near]
@@ -352,7 +357,7 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
             errors.add(mean, batch.y, batch.counts, (lower, upper))
             by_window.append(self._squared(mean, batch))
         level: Any = model.config.level  # type: ignore[union-attr]
-        apart = len(origins) // (self.config.lookback + self.config.horizon)  # windows that share no row
+        apart = len(origins) // (self.lookback + self.config.horizon)  # windows that share no row
         found = {"windows": len(origins), "horizon": self.config.horizon, "rule": self.rule(split)}
         found["pieces"] = {"mse": pieces.cut(torch.cat(by_window).cpu(), min(pieces.MOST, max(1, apart)))}
         return self._summarize(errors, level) | found
@@ -381,7 +386,7 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
     def rule(self, split: str) -> str:
         config = self.config
         return (
-            f"{config.lookback} → {config.horizon} points, all {len(self.origins(split)):,} windows of {split}, "
+            f"{self.lookback} → {config.horizon} points, all {len(self.origins(split)):,} windows of {split}, "
             "scaled by the training part"
         )
 

@@ -1,5 +1,8 @@
 """A trained forecaster in use: what follows the end of a table, with intervals, and estimates in its gaps."""
 
+# what a program gives is checked whatever its type says
+# pyright: reportUnnecessaryIsInstance=false
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -50,7 +50,9 @@ class Batch(NamedTuple):
     y: Tensor  # B T
     fresh: bool  # True: start from nothing
     number: int
-    scale: float = 1.0  # of the loss, for windows of varied length
+    scale: float = 1.0  # of the loss, for windows of varied length and parts of windows
+    segments: tuple[bptt.Segment, ...] = ()  # of a part, where its gradients are scaled on their way back
+    last: bool = True  # False: a part of a window, which the next part goes on with
 
 
 def check_length(config: Config, name: str, split: str, tokens: np.ndarray) -> None:
@@ -260,22 +262,37 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
             tokens = tokens.pin_memory().to(self.device, non_blocking=True)
         return Batch(tokens[:, :-1], tokens[:, 1:], fresh, number, scale)
 
+    def backward_parts(self, batch: Batch) -> list[Batch]:
+        """The window, divided at the cuts of `bptt`: by the batch's number, so that a resumed run draws the same."""
+        config, length = self.config, batch.x.shape[1]
+        draw = torch.Generator().manual_seed(self.seed * 1_000_003 + batch.number)
+        segments = bptt.plan(config.bptt, length, config.segment, config.cut, draw)
+        found, at = [], 0
+        for part in bptt.between_cuts(segments):
+            end = at + sum(segment.steps for segment in part)
+            own = batch._replace(
+                x=batch.x[:, at:end],
+                y=batch.y[:, at:end],
+                fresh=batch.fresh and at == 0,
+                scale=batch.scale * ((end - at) / length),
+                segments=part,
+                last=end == length,
+            )
+            found.append(own)
+            at = end
+        return found
+
     def loss(self, model: nn.Module, batch: Batch, carry: Any = None) -> Loss:
-        """The mean over the window; gradients go through all of it, or end between segments as `bptt` says."""
-        config, before = self.config, None if batch.fresh else carry
-        if config.bptt == "full":
-            options: dict[str, Any] = {"smoothing": config.smoothing, "reduction": "mean"}
-            value, state = model.nll(batch.x, batch.y, before, **options)  # type: ignore[operator]
-        else:  # drawn by the batch's number, so that a resumed run draws the same
-            draw = torch.Generator().manual_seed(self.seed * 1_000_003 + batch.number)
-            segments = bptt.plan(config.bptt, batch.x.shape[1], config.segment, config.cut, draw)
-            value, state = bptt.mean(model, batch.x, batch.y, before, segments, smoothing=config.smoothing)
-        carried = state if config.windows == "sequential" else None
-        return Loss(value * batch.scale, batch.y.numel(), carried)
+        """The mean over what the batch holds, by its share of the window."""
+        before = None if batch.fresh else carry
+        segments = batch.segments or (bptt.Segment(batch.x.shape[1], 0.0),)
+        value, state = bptt.mean(model, batch.x, batch.y, before, segments, smoothing=self.config.smoothing)
+        read_on = self.config.windows == "sequential" or not batch.last
+        return Loss(value * batch.scale, batch.y.numel(), state if read_on else None)
 
     @property
     def repeats(self) -> bool:
-        return self.config.bptt == "full" and not self.config.vary
+        return self.config.bptt in ("full", "truncated") and not self.config.vary
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return tuple(batch.x.shape)

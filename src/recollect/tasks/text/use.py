@@ -1,5 +1,8 @@
 """A trained language model in use: generation, scores, steps. Nothing here imports torch before the model needs it."""
 
+# what a program gives is checked whatever its type says, and torch declares some functions in part
+# pyright: reportUnnecessaryIsInstance=false, reportUnknownMemberType=false
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -148,7 +151,8 @@ class TextModel(TrainedModel):
     def _score_chunks(self, ids: Array) -> Array:
         import torch
 
-        model, found, state = self._source.run.model, [], None
+        model, state = self._source.run.model, None
+        found: list[Array] = []
         row = torch.from_numpy(ids)[None].to(self._source.device)
         with torch.inference_mode():
             for at in range(0, len(ids) - 1, STEPWISE):

@@ -58,6 +58,7 @@ def load(
     columns: tuple[int, int] = (1, 2),
     tokenizer: str = "bpe",
     vocab: int | None = None,
+    target_tokenizer: str | None = None,
     joint: bool = False,
     lower: bool = False,
     moses: bool = False,
@@ -79,14 +80,19 @@ def load(
     in the same way. Beside a prefix `train` they are found by themselves (val, valid or dev; test…). A part that is
     not there is made of `share` of the source sentences. `pair` turned round turns the translation round.
 
-    `tokenizer` is one of `data.TOKENIZERS`, of `vocab` tokens, for each language, or with `joint` for both together.
+    `tokenizer` is one of `data.TOKENIZERS`, of `vocab` tokens, for each language, or with `joint` for both together;
+    `target_tokenizer` is another one for the target.
     Training leaves out pairs with more than `longest` tokens on a side. `existing` are the tokenizers of a run, used as
     they are. `chain` joins sentences to texts of up to so many words (`sources.Chained`), to see what length does.
     """
     if longest < 1:
         raise DataError(f"expected sentences of at least 1 token, found longest={longest}")
-    if existing is None and tokenizer not in TOKENIZERS:
-        tokenizers.train(tokenizer, [])  # refuses it, before anything is read
+    kinds = (tokenizer, target_tokenizer or tokenizer)
+    for kind in kinds if existing is None else ():
+        if kind not in TOKENIZERS:
+            tokenizers.train(kind, [])  # refuses it, before anything is read
+    if joint and kinds[0] != kinds[1]:
+        raise DataError(f"expected one tokenizer for a joint vocabulary, found {kinds[0]} and {kinds[1]}")
     if pair is None and existing is not None and existing[0].preparation.language != SIDES[0]:
         pair = f"{existing[0].preparation.language}-{existing[1].preparation.language}"
     made = Numbers(count=count, highest=highest, seed=seed)
@@ -116,14 +122,14 @@ def load(
         "parts": {split: part.describe() for split, part in found.parts.items()},
         "preparations": [preparation.to_json() for preparation in preparations],
         "versions": {"sacremoses": version("sacremoses")} if any(p.moses for p in preparations) else {},
-        "tokenizer": [tokenizer, vocab, joint] if existing is None else hash_json(pair_to_json(*existing)),
+        "tokenizer": [*dict.fromkeys(kinds), vocab, joint] if existing is None else hash_json(pair_to_json(*existing)),
         "longest": longest,
         "share": share if carved else None,
     }
     folder = cache_folder(cache) / "parallel" / name_folder(found.name, settings)
     sources = Sources([path for part in found.parts.values() for path in part.paths])
     entry = Entry(folder, "pairs", sources, settings)
-    plan = PairPlan(found.parts, carved, share, preparations, (tokenizer, vocab, joint), longest, existing)
+    plan = PairPlan(found.parts, carved, share, preparations, (kinds, vocab, joint), longest, existing)
     encoded = load_encoded(entry, plan)
     source, target = existing or encoded.tokenizers
     return Parallel(
@@ -158,6 +164,6 @@ def summarize(data: Parallel) -> DataSummary:
     facts = {
         f"{data.source_language} vocabulary": data.source.size,
         f"{data.target_language} vocabulary": data.target.size,
-        "tokenizer": data.source.tokenizer.kind,
+        "tokenizer": ", ".join(dict.fromkeys((data.source.tokenizer.kind, data.target.tokenizer.kind))),
     }
     return DataSummary(name=data.name, files=data.files, splits=splits, facts=facts, notes=data.notes)

@@ -1,7 +1,7 @@
 """The instrument alignment: weights over the source for each word of a translation, by attention or by gradient."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +75,7 @@ class Options:
     text: str | None = option(None, "This text in place of validation.")
     layer: int | None = option(None, "The attention of this layer.")
     head: int | None = option(None, "Of alignment and gaze: this head.")
+    initial: bool | None = option(None, "Of gradients and alignment: the first weights too (default: yes).")
 
 
 def read_alignment(run: LoadedRun[Any, Any], options: Options) -> Reading:
@@ -85,19 +86,37 @@ def read_alignment(run: LoadedRun[Any, Any], options: Options) -> Reading:
         text = source.decode(run.task.pairs("valid").source_of(0).tolist())
     ids, best = translate(run, text)
     found = align(run, ids, best, layer=options.layer, head=options.head)
-    values = found.weights.tolist()
-    chart = Map(
-        title=found.kind, x="source", y="translation", values=values, columns=found.source, rows=found.target,
-        group="map", **SHARES,
-    )  # fmt: skip
     figures = {
         "source": found.source,
         "target": found.target,
         "kind": found.kind,
-        "weights": values,
+        "weights": found.weights.tolist(),
         "pairs": [list(pair) for pair in found.pairs],
     }
-    return Reading(summary=[f"{text} → {target.decode(best.tokens)}", found.kind], figures=figures, charts=[chart])
+    summary, charts = [f"{text} → {target.decode(best.tokens)}", found.kind], [draw(found, found.kind)]
+    if options.initial is not False and run.draw_initial is not None:
+        untrained = replace(run, model=run.draw_initial())
+        before = align(untrained, ids, best, layer=options.layer, head=options.head)
+        figures["initial"] = {"weights": before.weights.tolist(), "pairs": [list(pair) for pair in before.pairs]}
+        charts = [draw(before, f"{found.kind}, before training"), draw(found, f"{found.kind}, trained")]
+        summary.append(
+            f"the largest weight of a word: {sharpness(before):.2f} before training, {sharpness(found):.2f} trained, "
+            f"{1 / len(found.source):.2f} if all were alike (means over the words)"
+        )
+    return Reading(summary=summary, figures=figures, charts=charts)
+
+
+def sharpness(alignment: Alignment) -> float:
+    """The largest weight of each word of the target, on the mean."""
+    return float(alignment.weights.amax(dim=-1).mean())
+
+
+def draw(alignment: Alignment, title: str) -> Map:
+    values = alignment.weights.tolist()
+    return Map(
+        title=title, x="source", y="translation", values=values, columns=alignment.source, rows=alignment.target,
+        group="map", **SHARES,
+    )  # fmt: skip
 
 
 INSTRUMENTS = (Instrument("alignment", Options, read_alignment),)

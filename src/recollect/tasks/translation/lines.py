@@ -25,7 +25,7 @@ class PairPlan:
     carved: tuple[str, ...]  # the splits that are taken out of the training part
     share: float  # of the source sentences, for each of these
     preparations: tuple[Preparation, Preparation]
-    tokenizer: tuple[str, int | None, bool]  # kind, vocabulary, joint
+    tokenizer: tuple[tuple[str, str], int | None, bool]  # kinds of source and target, vocabulary, joint
     longest: int  # tokens of a sentence that is trained on
     existing: TokenizerPair | None
 

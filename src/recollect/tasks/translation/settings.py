@@ -19,7 +19,8 @@ class DataConfig:
     """Where the pairs are (none: numbers in words), and how they are cut up; see `data.load`.
 
     `columns` are those of a table that hold the source and the target, counted from 1.
-    `joint` makes one vocabulary for both languages; `lower` and `moses` prepare the text before it is tokenised.
+    `target_tokenizer` is the target's, where it is to be another than the source's (Chinese by `chars`). `joint` makes
+    one vocabulary for both languages; `lower` and `moses` prepare the text before it is tokenised.
     `held_out` is the share of sentences for validation, and as much for the test, where the data has none.
     """
 
@@ -30,6 +31,7 @@ class DataConfig:
     columns: tuple[int, ...] = (1, 2)
     tokenizer: str = option("bpe", "chars, bytes, words or bpe.")
     vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True, most=VOCABULARY)
+    target_tokenizer: str | None = None
     joint: bool = False
     lower: bool = False
     moses: bool = False
@@ -43,6 +45,10 @@ class DataConfig:
         check_settings(self)
         check_file_names(self)
         known("tokenizer", self.tokenizer, TOKENIZERS)
+        if self.target_tokenizer is not None:
+            known("target_tokenizer", self.target_tokenizer, TOKENIZERS)
+            if self.joint:
+                raise ContractError("data: expected joint=true or a target_tokenizer, found both; leave one out")
         if len(self.columns) != 2 or not all(type(column) is int and column > 0 for column in self.columns):
             raise ContractError(f"data: expected two columns counted from 1, such as 1,3, found {self.columns}")
 

@@ -81,6 +81,10 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
         return data.load(places.pop("data"), **places, **settings, data_dir=data_dir, existing=artifacts)
 
     @classmethod
+    def generated_rows(cls, config: DataConfig) -> int | None:
+        return None if config.data else config.count
+
+    @classmethod
     def artifacts_of(cls, data: Parallel) -> TokenizerPair:
         return data.source, data.target
 

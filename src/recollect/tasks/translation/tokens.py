@@ -112,17 +112,20 @@ class _Lines:
 
 def _train_tokenizers(plan: PairPlan, lines: Scratch) -> TokenizerPair:
     """The tokenizers of source and target, trained on the training part."""
-    kind, vocab, joint = plan.tokenizer
+    kinds, vocab, joint = plan.tokenizer
 
-    def made(paths: Sequence[Path]) -> Tokenizer:
+    def made(kind: str, paths: Sequence[Path]) -> Tokenizer:
         # a newline parts words, but among characters it would be one of them, and no sentence has it
         return tokenizers.train_open(kind, _Lines(paths, newlines=not kind.startswith("chars")), vocab)
 
     first, second = plan.preparations
     if joint:
-        both = made(lines.prepared)
+        both = made(kinds[0], lines.prepared)
         return SentenceTokenizer(first, both), SentenceTokenizer(second, both)
-    return SentenceTokenizer(first, made(lines.prepared[:1])), SentenceTokenizer(second, made(lines.prepared[1:]))
+    return (
+        SentenceTokenizer(first, made(kinds[0], lines.prepared[:1])),
+        SentenceTokenizer(second, made(kinds[1], lines.prepared[1:])),
+    )
 
 
 class _Rows:

@@ -1,5 +1,8 @@
 """A trained translator in use: lines in, translations out, with their alignments."""
 
+# what a program gives is checked whatever its type says
+# pyright: reportUnnecessaryIsInstance=false
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -12,6 +15,7 @@ from ...core.contract import ContractError
 from ...core.errors import RecollectError
 from ...core.task import LoadedRun
 from ...core.trained import Array, check_options, check_text
+from ...data.limits import SENTENCE
 from ...data.tokenizers.sentences import TokenizerPair, load_pair
 from ...decode.beam import Config as Search
 from ...decode.beam import Hypothesis
@@ -43,6 +47,16 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+
+def check_lengths(texts: Iterable[str]) -> Iterator[str]:
+    """The texts, each refused where it is longer than a sentence of a file may be: its search would take hours."""
+    for number, text in enumerate(texts, 1):
+        if len(text) > SENTENCE:
+            raise RecollectError(
+                f"line {number}: expected at most {SENTENCE:,} characters, found {len(text):,}; break it up"
+            )
+        yield text
 
 
 class TranslationModel(DecodingModel):
@@ -83,7 +97,7 @@ class TranslationModel(DecodingModel):
         search = self._search(beam, nbest, options)
         count = len(texts) if isinstance(texts, Sequence) else 0
         decoder = self._decoder(count, exported=not search.coverage)  # coverage reads the model at every step
-        for line, ids, found in lines(decoder, source, target, texts, search, together=together):
+        for line, ids, found in lines(decoder, source, target, check_lengths(texts), search, together=together):
             yield self._describe(line, ids, found, alignments, layer, head)
 
     def _search(self, beam: int | None, nbest: int, options: dict[str, Any]) -> Search:
