@@ -36,11 +36,13 @@ def traced(monkeypatch):
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
 
 
-def trained(model, *, device="cpu", dtype=torch.float32, windows="random", steps=6, evaluate=None, **settings):
+def trained(
+    model, *, device="cpu", dtype=torch.float32, windows="random", bptt="full", steps=6, evaluate=None, **settings
+):
     """The parameters after a few steps, and how many graphs were compiled for them."""
     torch.manual_seed(0)
     counters.clear()
-    task = tiny.task(tiny.prose(2000), context=16, batch=4, windows=windows)
+    task = tiny.task(tiny.prose(2000), context=16, batch=4, windows=windows, bptt=bptt, segment=6)
     task.device = torch.device(device)
     if evaluate is not None:
         task.evaluate = partial(evaluate, task.evaluate)
@@ -67,6 +69,18 @@ def test_a_compiled_loss_trains_as_a_plain_one(model, windows, precision):
     plain, none = trained(model, windows=windows, precision=precision)
     compiled, graphs = trained(model, windows=windows, precision=precision, compile=True)
     assert none == 0 < graphs
+    for a, b in zip(plain, compiled, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("windows", ["random", "sequential"])
+@pytest.mark.parametrize("bptt", ["truncated", "random", "unbiased"])
+def test_the_parts_of_a_window_are_compiled_as_a_window_is(bptt, windows):
+    plain, _ = trained("gru", windows=windows, bptt=bptt)
+    compiled, graphs = trained("gru", windows=windows, bptt=bptt, compile=True)
+    assert graphs
     for a, b in zip(plain, compiled, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
@@ -155,12 +169,13 @@ class Again(Captured):
 
 
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
-def test_a_captured_step_leaves_alone_what_its_loss_does_not_depend_on(accumulate):
+@pytest.mark.parametrize("bptt", ["full", "truncated"])
+def test_a_captured_step_leaves_alone_what_its_loss_does_not_depend_on(bptt, accumulate):
     """The learned start of TTT has a gradient until a state is carried on, and then must not decay either."""
     found = []
     for captured in (False, True):
         torch.manual_seed(0)
-        task = tiny.task(tiny.prose(2000), context=8, batch=2, windows="sequential")
+        task = tiny.task(tiny.prose(2000), context=8, batch=2, windows="sequential", bptt=bptt, segment=3)
         config = language.Config(vocab=task.data.tokenizer.size, model="ttt-linear", width=8, layers=1, heads=2)
         model = config.build().double()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1, momentum=0.5)
@@ -175,9 +190,10 @@ def test_a_captured_step_leaves_alone_what_its_loss_does_not_depend_on(accumulat
         for _ in range(4):
             optimizer.zero_grad()
             for _ in range(accumulate):
-                loss = run(next(batches), carry)
-                carry = states.detach(loss.carry)
-                losses.append(loss.value.item())
+                for part in task.backward_parts(next(batches)):
+                    loss = run(part, carry)
+                    carry = states.detach(loss.carry)
+                    losses.append(loss.value.item())
             empty.append([name for name, parameter in model.named_parameters() if parameter.grad is None])
             optimizer.step()
         found.append(([p.detach().clone() for p in model.parameters()], losses, empty))
@@ -215,6 +231,17 @@ def test_inductor_trains_a_transformer():
     assert graphs == 1
     for a, b in zip(plain, compiled, strict=True):
         torch.testing.assert_close(a, b, rtol=5e-2, atol=5e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("windows", ["random", "sequential"])
+@pytest.mark.parametrize("model", ["lstm", "ttt-linear"])
+def test_the_parts_of_a_window_are_captured_each_on_a_gpu(model, windows):
+    given = {"device": "cuda", "dtype": torch.float64, "windows": windows, "bptt": "truncated", "steps": 12}
+    plain, _ = trained(model, **given)
+    found, _ = trained(model, **given, graph=True)
+    for a, b in zip(plain, found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.gpu

@@ -34,6 +34,7 @@ def test_accumulated_gradients_are_those_of_one_large_batch(book, tmp_path):
         model = language.Config(vocab=vocab, model="gru", width=8).build()
         given = SimpleNamespace(
             batches=lambda split, seed, start=0, batches=batches: iter(batches),
+            backward_parts=task.backward_parts,
             loss=task.loss,
             evaluate=lambda model, split: {"value": 1.0},
             shape=task.shape,

@@ -1,10 +1,13 @@
-"""Truncated backpropagation through time: four ways to cut a window into segments.
+"""Truncated backpropagation through time: four ways to divide a window into segments.
 
 full        through the whole window
 truncated   the window is cut into equal segments; the state goes on, its gradient does not
 random      the same with segments of random length (still biased: every cut loses what lay before it)
 unbiased    at each boundary of an equal grid the state is cut off with probability c, else its gradient
             is scaled by 1/(1 − c), so that on average nothing is lost (Tallec & Ollivier 2017)
+
+No gradient crosses a cut, so what lies between two of them is gone back through before the next part is read: memory
+is that of the longest part, not of the window.
 """
 
 from collections.abc import Sequence
@@ -41,6 +44,16 @@ def plan(
         return [Segment(n, 0.0) for n in lengths]
     drawn = torch.rand(len(lengths), generator=generator)
     return [Segment(n, 0.0 if u < cut else 1 / (1 - cut)) for n, u in zip(lengths, drawn.tolist(), strict=True)]
+
+
+def between_cuts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
+    """The segments in parts that no gradient leaves: each begins with a cut, and holds no other."""
+    parts: list[list[Segment]] = []
+    for segment in segments:
+        if segment.factor == 0 or not parts:
+            parts.append([])
+        parts[-1].append(segment)
+    return [tuple(part) for part in parts]
 
 
 def run(

@@ -52,7 +52,7 @@ class Loss:
 
     value: Tensor
     tokens: int  # what the batch adds to those of a run: read or predicted, by the task
-    carry: Any = None  # the next batch's first state, for tasks that stream
+    carry: Any = None  # the first state of the next batch or part, for tasks that stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,7 @@ class LoadedRun(Generic[D, A]):
     data_dir: str | None = None
     steps: Mapping[str, Any] = field(default_factory=dict)  # exported steps beside the weights, by their precision
     notes: list[str] = field(default_factory=list)  # what a reader of figures should know of the data that were read
+    draw_initial: Callable[[], Any] | None = None  # the model as the run began with it, anew
 
     @cached_property
     def data(self) -> D:
@@ -158,6 +159,11 @@ class Task(ABC, Generic[D, A]):
     @abstractmethod
     def load_data(cls, config: Any, data_dir: str | None, artifacts: A | None = None) -> D:
         """The data; with a run's artifacts, so that it is read as that run reads it."""
+
+    @classmethod
+    def generated_rows(cls, config: Any) -> int | None:
+        """How many rows the settings of the data generate; None where rows are read, or drawn only as they are used."""
+        return None
 
     @classmethod
     @abstractmethod
@@ -250,9 +256,17 @@ class Task(ABC, Generic[D, A]):
         Since any batch can be reached by its number, a run goes on where it stopped without any state of the data.
         """
 
+    def backward_parts(self, batch: Any) -> Sequence[Any]:
+        """The batches that a batch is divided into where gradients are cut; their losses add up to that of the batch.
+
+        Training goes back through each before it reads the next, whose `carry` is what the one before left. Their
+        number depends on the run's seed and the batch's number and shape alone.
+        """
+        return [batch]
+
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any, carry: Any = None) -> Loss:
-        """The loss of a batch; `carry` is what the batch before left, on tasks that stream."""
+        """The loss of a batch, or of one of its `backward_parts`; `carry` is what the one before left."""
 
     @abstractmethod
     def shape(self, batch: Any) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..core import state as states
 from ..core.chart import Chart, Line
 from ..core.contract import ContractError
 from ..core.inspection import Instrument, Probe, Reading, Request
@@ -14,7 +15,6 @@ from ..core.settings import option
 from ..core.task import LoadedRun
 from ..training import checkpoint, optim
 from ..training.folder import RunFolder
-from ..training.run import initial_model
 from . import gradient_flow
 from .inputs import counted
 from .probes import probe_of
@@ -23,10 +23,8 @@ from .probes import probe_of
 def stages(run: LoadedRun[Any, Any], initial: bool = True) -> dict[str, dict[str, torch.Tensor]]:
     """The weights of a run in the order of its training, by name; the first ones are drawn anew by its seed."""
     folder, found = RunFolder(run.path), {}
-    if initial:
-        with torch.random.fork_rng(devices=[]):
-            fresh = initial_model(run.kind, run.config, run.artifacts, folder.config().get("init"))
-        found["initial"] = checkpoint.weights(fresh)
+    if initial and run.draw_initial is not None:
+        found["initial"] = checkpoint.weights(run.draw_initial())
     for step in folder.snapshot_steps(1 << 62):
         found[f"step {step:,}"] = checkpoint.read_tensors(folder.snapshot(step))[0]
     best = {name: tensor.clone() for name, tensor in checkpoint.weights(run.model).items()}
@@ -39,8 +37,12 @@ def clipping(run: LoadedRun[Any, Any], model: nn.Module) -> dict[str, float | st
     settings = run.config.train
     batch = next(run.task.batches("train", settings.seed))
     model = copy.deepcopy(model).train()  # a copy: norms over batches learn as they read
+    carry = None
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        run.task.loss(model, batch).value.backward()
+        for part in run.task.backward_parts(batch):
+            loss = run.task.loss(model, part, carry)
+            loss.value.backward()
+            carry = states.detach(loss.carry)
     before = float(optim.clip(model, settings))
     after = float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
     return {"clip": settings.clip, "by": settings.clip_by, "before": before, "after": after}
@@ -123,7 +125,7 @@ def _norms(run: LoadedRun[Any, Any], figures: dict[str, Any]) -> list[Chart]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Request):
-    initial: bool | None = option(None, "Of gradients: the first weights too (default: yes).")
+    initial: bool | None = option(None, "Of gradients and alignment: the first weights too (default: yes).")
 
 
 def inspect(run: LoadedRun[Any, Any], options: Options) -> Reading:

@@ -132,10 +132,11 @@ class Trainer:
             total, tokens, flops = 0.0, 0, 0.0
             for _ in range(settings.accumulate):
                 batch = next(batches)
-                loss = step(batch, self.carry)
-                self.carry = None if loss.carry is None else states.detach(loss.carry)
-                total = total + loss.value.detach() / settings.accumulate
-                tokens += loss.tokens
+                for part in self.task.backward_parts(batch):
+                    loss = step(part, self.carry)
+                    self.carry = None if loss.carry is None else states.detach(loss.carry)
+                    total = total + loss.value.detach() / settings.accumulate
+                    tokens += loss.tokens
                 flops += 3 * self._flops(batch)  # a backward pass costs two forward ones
             norm = clip(self.model, settings)
             log = spent.step % settings.log_every == 0

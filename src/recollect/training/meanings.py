@@ -135,7 +135,7 @@ _SERIES = {
     "test_share": "Share of the rows, at the end, that is the test part.",
     "draw": "Seed of the noisy sine, the data where none is named.",
     "whole": "Every part is all of the table, as when a run is measured on another one.",
-    "lookback": "Rows of the past that a forecast is made from.",
+    "lookback": "Rows of the past that a forecast is made from; none: 96, or an eighth of the training rows if less.",
     "horizon": "Rows ahead that are forecast.",
     "batch": "Windows of a batch.",
     "eval_batch": "Windows of a batch in evaluations, which changes their speed and not their result.",
@@ -178,7 +178,7 @@ _TEXT = {
     "windows": "Windows at random places, or one after the other with the state carried (`sequential`).",
     "bptt": "How far gradients go back in a window: all of it, or cut at segments of equal length (`truncated`), at "
     "random lengths, or at random with unbiased gradients.",
-    "segment": "Tokens of a segment where `bptt` is not `full`; on average, where it is random.",
+    "segment": "Tokens of a segment where `bptt` is not `full`; on average, where it is random. Memory falls with it.",
     "cut": "Probability of a cut at each boundary with unbiased `bptt`.",
     "vary": "Draw each window's length around `context`, as AWD-LSTM does (sequential windows only).",
     "eval_rule": "How validation reads the text: windows from an empty state, one pass with the state carried, or "
@@ -188,6 +188,7 @@ _TEXT = {
 _TRANSLATION = {
     "pair": "Languages, source first, such as en-de; none: as the data has it.",
     "columns": "Columns of a table that hold source and target, counted from 1.",
+    "target_tokenizer": "How text of the target is cut into tokens, where not as `tokenizer` says; none: the same.",
     "joint": "One vocabulary for both languages.",
     "lower": "Make the text lower case.",
     "moses": "Normalise punctuation and split words as the scripts of Moses do, before tokenising.",
@@ -213,6 +214,8 @@ _CAPTIONS = {
     "held_out": "Share of a folder's pictures for validation, and as much for the test, where it has no lists.",
     "count": "Scenes that are rendered for training where no data is named.",
     "whole": "Every part is all of the folder, as when a run is measured on another one.",
+    "varied": "Rendered scenes have grounds of any brightness, and colours as others choose them.",
+    "ordered": "Rendered scenes are described once, the left or upper thing first; else each way round.",
     "batch": "Pictures of a batch.",
     "flip": "Mirror half of the training pictures; none: photographs are, rendered scenes are not.",
     "crop": "Largest share of a side that training cuts off; none: 0.15 for photographs, 0 for scenes.",
@@ -226,6 +229,8 @@ _EYE = {
     "channels": "Channels after the CNN's first convolution; doubled at every halving of the picture.",
     "blocks": "Residual blocks of the CNN at each size of the picture.",
     "self_attention": "A block of self-attention in the CNN, where its grid is twice as fine as the last one.",
+    "encoder": "Layer, by its name, that reads the cells of the CNN's grid from both ends; none: the decoder alone.",
+    "near": "Each cell of the CNN's grid sees what lies in and beside it, so that attention goes where a thing is.",
 }
 _LABELS = {
     "share": "Share of the texts, by their hash, held out for validation, where no files are named for it.",
@@ -301,6 +306,14 @@ MEANINGS: dict[str, dict[str, str]] = {
         "load": "Persons with a fact and a question each.",
         "distractors": "Sentences between them that name another country.",
     },
+    "tasks.memory.data.Order": {
+        "length": "Numbers of a row (the dial).",
+        "vocab": "How many numbers there are to choose from.",
+        "shuffle": "What a row that does not rise is: in any order, or with two neighbours exchanged.",
+    },
+    "tasks.memory.sentences.Clouds": {"distance": "Words of other sentences before the last one (the dial)."},
+    "tasks.memory.sentences.Agreement": {"distance": "Phrases between the noun and its verb (the dial)."},
+    "tasks.memory.sentences.Nested": {"depth": "Clauses inside one another (the dial)."},
     "models.body": _BODY,
     "models.language": {
         "embed": "Width of the embedding; none: `width`.",

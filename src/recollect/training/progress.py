@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from ..core.language import localize
+
 try:
     import resource
 except ImportError:  # not on Windows
@@ -48,7 +50,8 @@ class Progress:
 
     def show(self, fields: dict[str, Any], share: float, seconds: float) -> None:
         self.last = time.monotonic()
-        line = "  ".join([*(f"{name} {value}" for name, value in fields.items()), format_left(share, seconds)])
+        named = [f"{localize(name)} {value}" for name, value in fields.items()]
+        line = "  ".join([*named, localize(format_left(share, seconds))])
         if self.live:
             print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
             self.open = True
@@ -56,10 +59,10 @@ class Progress:
             print(line, file=sys.stderr, flush=True)
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """A line that stays, in the language of the reader."""
         if self.quiet:
             return
         if self.open:
             print(file=sys.stderr)
             self.open = False
-        print(line, file=sys.stderr, flush=True)
+        print(localize(line), file=sys.stderr, flush=True)

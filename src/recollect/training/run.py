@@ -89,16 +89,29 @@ def from_json(task: Kind, content: Mapping[str, Any], path: Path) -> RunConfig:
         )
     try:
         typed.check_keys(content, "", known=None, needed=("data", task.name, "model", "train"))
-        return RunConfig(
+        found = RunConfig(
             data=typed.read(content["data"], task.data_config, "data"),
             task=typed.read(content[task.name], task.task_config, task.name),
             model=_read_model(task, content["model"]),
             train=typed.read(content["train"], Settings, "train"),
         )
+        _check_generated(content, task.generated_rows(found.data))
+        return found
     except OutsideError:  # it says already which file of the user's is at fault
         raise
     except ValueError as error:
         raise RunError(f"{path}: expected the config of a {task.name} run, found something else ({error})") from error
+
+
+def _check_generated(content: Mapping[str, Any], now: int | None) -> None:
+    """Refuse settings that lost or changed the size of generated data, before any is generated at whatever cost.
+
+    Runs of earlier versions do not record it.
+    """
+    before = typed.read(content.get("generated", now), int | None, "generated")
+    if now not in (None, before):
+        expected = "data from files" if before is None else f"{before:,} generated rows"
+        raise RunError(f"data: expected {expected} as in training, found the settings of {now:,} generated rows")
 
 
 def _read_model(task: Kind, content: Any) -> dict[str, Any]:
@@ -148,7 +161,8 @@ def train(
     if config.train.flops is not None:
         refuse_wrong_budget(bound, model, artifacts)
     content = to_json(task, config) | {
-        "corpus": task.describe_data(data), "init": init, "data_dir": _remembered(data_dir), "metric": bound.metric
+        "corpus": task.describe_data(data), "generated": task.generated_rows(config.data),
+        "init": init, "data_dir": _remembered(data_dir), "metric": bound.metric,
     }  # fmt: skip
     with RunFolder.created(out, content) as folder:
         task.save_artifacts(artifacts, folder.path)
@@ -328,4 +342,12 @@ def load(
     checkpoint.load_weights(model, tensors, found)
     notes = [f"{path} was stopped before its first validation; its last weights are used"] * (found == folder.last)
     known = folder.data_dir(data_dir)
-    return LoadedRun(folder.path, task, config, model.to(device).eval(), artifacts, device, known, notes=notes)
+
+    def draw_initial() -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            return initial_model(task, config, artifacts, folder.config().get("init")).to(device).eval()
+
+    return LoadedRun(
+        folder.path, task, config, model.to(device).eval(), artifacts, device, known, notes=notes,
+        draw_initial=draw_initial,
+    )  # fmt: skip

@@ -13,7 +13,9 @@ from recollect.data.tokenizers.sentences import SentenceTokenizer
 from recollect.decode import beam, translate
 from recollect.decode.beam import Hypothesis
 from recollect.models import seq2seq
-from recollect.tasks.translation.instruments import align, source_influence
+from recollect.tasks.translation.instruments import Options, align, read_alignment, source_influence
+from recollect.training import run as runs
+from recollect.training.folder import SHIPPED
 
 TEXT = "the cat sees a dog\n"
 
@@ -222,3 +224,20 @@ def test_an_empty_translation_came_from_somewhere_too(kind):
     found = align(used(build(kind)), SOURCE.encode("the"), written(""))
     assert found.weights.shape == (1, 2)
     assert found.pairs == []
+
+
+def test_the_alignment_before_training_stands_beside_the_trained_one():
+    run = runs.load(SHIPPED / "demo-translation")
+    trained = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    reading = read_alignment(run, Options(text="twenty-three"))
+    before, after = reading.charts
+    assert (before.rows, before.columns) == (after.rows, after.columns)
+    assert reading.figures["weights"] == after.values
+    assert reading.figures["initial"]["weights"] == before.values
+    even = 1 / len(before.columns)
+    assert all(weight == pytest.approx(even, abs=0.05) for row in before.values for weight in row)
+    assert max(max(row) for row in after.values) > 0.5
+    assert all(torch.equal(trained[name], own) for name, own in run.model.state_dict().items()), (
+        "the run stays as it is"
+    )
+    assert len(read_alignment(run, Options(text="twenty-three", initial=False)).charts) == 1
