@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .reasons import find_reason
+
 TITLES = {
     "sequence": ("Whole sequences", "rnn, lstm and gru beside `torch.nn` with the same weights."),
     "step": (
@@ -92,7 +94,7 @@ def page(folder: Path) -> str:
     files = {path.stem.removeprefix("bench-"): path for path in sorted(folder.glob("bench-*.json"))}
     found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in files.items()}
     order = sorted({name.rpartition("-")[0] for name in found}, key=lambda name: (place(name), name))
-    parts = [HEAD, *summary(found)]
+    parts = [HEAD, *summary(found), *explained(found), *compared(folder / "start.json")]
     for name in order:
         title, about = TITLES.get(name, (name.capitalize(), ""))
         parts.append(f"## {title}\n\n{textwrap.fill(about, 120)}".rstrip() + "\n")
@@ -122,6 +124,37 @@ def summary(found: dict[str, Any]) -> Iterator[str]:
             )
     if lines:
         yield "\n".join(lines) + "\n"
+
+
+def slower(found: dict[str, Any]) -> dict[str, float]:
+    """The rows of a CPU in which a peer is faster, with the ratio, the largest first."""
+    names = [name for name in found if name.endswith("-cpu") and name.rpartition("-")[0] not in OURS_TWICE]
+    rows = [row for name in names for row in found[name]["rows"] if (row.get("ratio") or 0) > 1 + LEVEL]
+    return {row["row"]: row["ratio"] for row in sorted(rows, key=lambda row: -row["ratio"])}
+
+
+def explained(found: dict[str, Any]) -> Iterator[str]:
+    """What is slower on a CPU, and why."""
+    if ratios := slower(found):
+        lines = [f"| {row} | {ratio:.2f} | {find_reason(row) or 'not known'} |" for row, ratio in ratios.items()]
+        head = "| slower on a CPU | ratio | why |\n|---|---|---|\n"
+        yield head + "\n".join(lines) + "\n"
+
+
+def compared(path: Path) -> Iterator[str]:
+    """Commands of an earlier commit and of a later one in turn, where `tools.beside` has timed them."""
+    if path.is_file():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        before, after = content["commits"]["before"], content["commits"]["after"]
+        lines = ["## Commands from the shell\n", f"| command | {before} | {after} | ratio |", "|---|---|---|---|"]
+        for row in content["rows"]:
+            times = row["medians"]
+            ratio = row["after / before"]
+            lines.append(f"| {row['row']} | {duration(times['before'])} | {duration(times['after'])} | {ratio:.2f} |")
+        about = (
+            f"In turn on {content['machine']['cores']} cores that had other work, medians, by `{content['command']}`."
+        )
+        yield "\n".join(lines) + f"\n\n{textwrap.fill(about, 120)}\n"
 
 
 def section(content: dict[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 import torch
 
+os.environ["RECOLLECT_LANG"] = "en"  # whatever the locale of this machine
 TESTS = Path(__file__).parent
 SLOW = (  # whole trainings, broken processes, figures by matplotlib: left to ./recollect test
     "benchmarks/",

@@ -34,7 +34,7 @@ from recollect.training import checkpoint, folder
 from recollect.training import run as runs
 
 LINEAGE = ("ar", "mlp", "rnn", "lstm", "gru", "tcn", "transformer", "linear-transformer", "ttt-linear", "ttt-mlp")
-MEMORY = ("copy", "adding", "recall", "parity", "gap")
+MEMORY = ("copy", "adding", "recall", "parity", "gap", "order", "clouds", "agreement", "nested")
 PRECISIONS = ("float32", "float16", "int8")
 WIDTH = 64
 BODY = {"width": WIDTH, "layers": 2}

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from recollect.core import numbers
+from recollect.core.language import language, localize
 from recollect.racing.summary import Summary, load, measure_gain, summarize
 from recollect.report.drawing import chart
 from recollect.report.drawing.looks import Keys
 from recollect.report.pages.charts import draw_results
 from recollect.report.pages.heat import share_looks, split_baselines
+
+from .claims import join_sentences
 
 SHOWN_FIRST = "race-memory"  # what `./recollect race` shows, and the README with it
 COLUMNS = ("parameters", "tokens", "training", "bytes of state")
@@ -40,30 +43,33 @@ def picture(folder: Path) -> str:
 
 
 def picture_name(folder: Path) -> str:
-    return "race.svg" if folder.name == SHOWN_FIRST else f"{folder.name}.svg"
+    end = "svg" if language() == "en" else f"{language()}.svg"
+    return f"race.{end}" if folder.name == SHOWN_FIRST else f"{folder.name}.{end}"
 
 
 def page(results: Path) -> str:
-    parts = [
-        "# Races\n",
-        "Made from the races in `results/` by `python -m tools.results`. Times of training are",
+    about = [
+        "Made from the races in `results/` by `python -m tools.results`.",
+        "Times of training are of several entries side by side, and of other work beside them on a GPU.",
     ]
-    parts.append("of several entries side by side, and of other work beside them on a GPU.\n")
+    parts = [f"# {localize('Races')}\n", join_sentences(map(localize, about)) + "\n"]
     for folder in folders(results):
         about, rows = load(folder)
         for number, heat in enumerate(summarize(about, rows)):
-            parts += [f"## {heading(heat)}\n", heat.heat["question"] + "\n", heat.in_words() + "\n"]
+            parts += [f"## {heading(heat)}\n", localize(heat.heat["question"]) + "\n", heat.told() + "\n"]
             parts += [f"![{heading(heat)}]({picture_name(folder)})\n"] if not number else []
             parts.append(table(heat))
-            parts += [f"- {note}" for note in heat.notes]
-            parts.append(f"\n`{about['command']}` on {machine(rows)}; rows in `results/{folder.name}`.\n")
+            parts += [f"- {localize(note)}" for note in heat.notes]
+            made = localize(f"`{about['command']}` on {machine(rows)}; rows in `results/{folder.name}`.")
+            parts.append(f"\n{made}\n")
     return "\n".join(parts)
 
 
 def heading(heat: Summary) -> str:
     """The title, with the size of the models where one is set, since a heat may have been run at several."""
     params = heat.terms.get("params")
-    return heat.title + (f" ({numbers.brief(params)} parameters)".replace(numbers.BLANK, " ") if params else "")
+    size = f" ({numbers.brief(params)} parameters)".replace(numbers.BLANK, " ") if params else ""
+    return localize(heat.title + size) if size else localize(heat.title)
 
 
 def machine(rows: list[dict[str, Any]]) -> str:
@@ -76,7 +82,8 @@ def table(heat: Summary) -> str:
     """Rung by rung where there are rungs, with what each bought; else the best first."""
     metric, rungs = heat.metric, bool(heat.rungs)
     columns = ["rung", metric.label, "bought"] if rungs else ["model", metric.label]
-    lines, before = ["| " + " | ".join([*columns, *COLUMNS]) + " |", "|---" * len([*columns, *COLUMNS]) + "|"], None
+    columns = [*map(localize, [*columns, *COLUMNS])]
+    lines, before = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"], None
     for standing in [s for s in heat.standings if s.rows] if rungs else heat.ranked:
         gain = measure_gain(before, standing, metric.better) if rungs else None
         values = standing.values
@@ -91,6 +98,7 @@ def table(heat: Summary) -> str:
             numbers.duration(standing.average("seconds")),
             f"{standing.average('state_bytes'):,.0f}",
         ]
+        cells = [cells[0], *map(localize, cells[1:])]
         lines.append("| " + " | ".join(cells).replace(numbers.BLANK, " ") + " |")
         before = standing
     return "\n".join(lines) + "\n"

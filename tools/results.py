@@ -2,9 +2,12 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from recollect.core.language import LANGUAGES, speaking
 from recollect.report.drawing import chart
 
 from . import claims, lengths, published, races
@@ -160,34 +163,86 @@ def page(folder: Path) -> str:
 
 
 def claims_page(folder: Path) -> str:
-    """docs/claims.md, from results/claims.json."""
-    return claims.document(json.loads((folder / "claims.json").read_text(encoding="utf-8"))["rows"])
+    """docs/claims.md, from results/claims.json and claims-full.json."""
+    return claims.document(*(claims.read_rows(folder, effort) for effort in claims.FILES))
+
+
+def in_language(folder: Path, language: str) -> Iterator[tuple[str, str]]:
+    """The pages and pictures in docs/ that speak more than one language: file and content."""
+    end = "" if language == "en" else f".{language}"
+    with speaking(language):
+        yield f"claims{end}.md", claims_page(folder)
+        yield f"races{end}.md", races.page(folder)
+        yield from races.pictures(folder)
 
 
 def gradients(path: Path) -> str:
-    """The four ways of cutting backpropagation through time, from results/bptt.json."""
+    """What cutting backpropagation through time costs and buys, from results/bptt.json."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    parts = [
-        "## Four gradients\n",
-        f"{content['task']}; after {content['steps']} steps of training, on {content['batches']} batches; "
-        f"{content['rule']}. Bias² is freed of the noise of its own estimate and so may fall below 0.\n",
-        "| model | gradient | bias² | ± | variance over data | bias² + variance | cosine to the full one |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in content["rows"]:
-        cells = [f"`{row['model']}`", row["estimator"], f"{row['bias']:.4f}", f"{row['error']:.4f}"]
-        cells += [f"{row['variance']:.2f}", f"{row['total']:.2f}", f"{row['slope']:.3f}"]
-        parts.append("| " + " | ".join(cells) + " |")
+    tables = {"segments": step_table, "carrying": carrying_table, "book": book_table, "estimators": estimator_table}
+    parts = ["## Backpropagation through time, cut\n"]
+    for name, draw in tables.items():
+        if name in content:
+            parts += draw(content[name])
     return "\n".join(parts) + "\n"
+
+
+def step_table(found: dict[str, Any]) -> list[str]:
+    rows = []
+    for row in found["rows"]:
+        sizes = [f"{row[name] / 1e6:.1f} MB" for name in ("kept", "resident")]
+        rows.append([f"`{row['model']}`", f"{row['segment']:,}", *sizes, f"{row['seconds']:.2f}"])
+    head = ["model", "steps of a segment", "kept for the backward pass", "growth of the process", "seconds"]
+    about = "One step of training; the longest segment is the whole window"
+    return [f"{about}. {found['task']}: {found['rule']}.\n", *_table(head, rows), ""]
+
+
+def carrying_table(found: dict[str, Any]) -> list[str]:
+    rows = [
+        [row["gradient"], str(row["segment"]), f"{fmean(row['lost']):.3f}", _spread(row["lost"])]
+        for row in found["rows"]
+    ]
+    about = f"Where a cut must hurt: {found['task']}; {found['rule']}, {len(found['seeds'])} seeds.\n"
+    return [about, *_table(["gradient", "steps of a segment", "lost", "range"], rows), ""]
+
+
+def book_table(found: dict[str, Any]) -> list[str]:
+    rows = [[row["gradient"], f"{fmean(row['nats']):.4f}", _spread(row["nats"], 4)] for row in found["rows"]]
+    drawn = [f"{name:10} {line}" for name, line in found["drawn"].items()]
+    about = f"{found['task']}; {found['rule']}, {len(found['seeds'])} seeds. Three ways to cut its first line:\n"
+    lines = [f"    {line}" for line in drawn]
+    return [about, "", *lines, "", *_table(["gradient", "nats per character", "range"], rows), ""]
+
+
+def estimator_table(found: dict[str, Any]) -> list[str]:
+    """Bias and variance of the four gradients."""
+    rows = []
+    for row in found["rows"]:
+        cells = [f"`{row['model']}`", row["estimator"], f"{row['bias']:.4f}", f"{row['error']:.4f}"]
+        rows.append([*cells, f"{row['variance']:.2f}", f"{row['total']:.2f}", f"{row['slope']:.3f}"])
+    head = ["model", "gradient", "bias²", "±", "variance over data", "bias² + variance", "cosine to the full one"]
+    about = (
+        f"Four gradients as estimators: {found['task']}; after {found['steps']} steps of training, on "
+        f"{found['batches']} batches; {found['rule']}. Bias² is freed of the noise of its own estimate and so may fall "
+        "below 0.\n"
+    )
+    return [about, *_table(head, rows)]
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _spread(values: list[float], digits: int = 3) -> str:
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
 if __name__ == "__main__":
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     (root / "docs" / "results.md").write_text(page(root / "results"), encoding="utf-8")
-    (root / "docs" / "claims.md").write_text(claims_page(root / "results"), encoding="utf-8")
-    (root / "docs" / "races.md").write_text(races.page(root / "results"), encoding="utf-8")
-    for file, drawn in races.pictures(root / "results"):
-        (root / "docs" / file).write_text(drawn, encoding="utf-8")
+    for language in LANGUAGES:
+        for file, text in in_language(root / "results", language):
+            (root / "docs" / file).write_text(text, encoding="utf-8")
     all_rows = rows(root / "results")
     for name, language in READMES.items():
         text = (root / name).read_text(encoding="utf-8")

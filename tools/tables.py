@@ -24,6 +24,7 @@ PUBLISHED = {  # MSE at 96, 192, 336, 720, as their papers give it
     },
 }
 HORIZONS = (96, 192, 336, 720)
+MEMORY_TESTS = ("copy", "adding", "recall", "parity", "gap", "order", "clouds", "agreement", "nested")
 
 
 def table(found: list[Row]) -> str:
@@ -297,4 +298,4 @@ TABLES = {
     "captions": captions,
     "labels": labels,
     "ratings": ratings,
-} | dict.fromkeys(("copy", "adding", "recall", "parity", "gap"), memories)
+} | dict.fromkeys(MEMORY_TESTS, memories)

@@ -21,7 +21,8 @@ GENERATED = re.compile(r"^<!-- (?P<name>[a-z][^>\n]*?) -->\n.*?^<!-- (?:end|/)[^
 STAMP = re.compile(r"^<!-- en (?P<hash>[0-9a-f]+) -->\n", re.M)
 COMMENT = re.compile(r"(?:^|[ ]+)#.*", re.M)
 HEADING = re.compile(r"^#{1,6} ", re.M)
-ALONE = {"glossary.zh.md"}  # Chinese pages that translate nothing
+# Chinese pages that translate nothing, or are made as the English ones are
+ALONE = {"glossary.zh.md", "claims.zh.md", "races.zh.md"}
 
 
 class Section(NamedTuple):

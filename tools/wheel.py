@@ -21,6 +21,7 @@ from recollect import __version__
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
+COURSE = ROOT / "docs" / "course"  # of the sdist; in a wheel recollect/course
 PINNED = ROOT / "constraints.txt"
 BESIDE = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "constraints.txt"}  # of the sdist
 ADDED = {"PKG-INFO", ".gitignore"}  # by hatchling, to the sdist
@@ -29,6 +30,7 @@ COMMANDS = (
     "python -m recollect --version",
     "recollect race recall --models rnn,gru --budget 5 --params 2k --jobs 1 --search 0 --device cpu",
     "recollect generate demo-text --length 20 --device cpu",
+    "recollect learn 1",
 )
 PROGRAM = """
 import recollect
@@ -86,9 +88,15 @@ def package_files(source: Path = SOURCE) -> set[str]:
     return {path.as_posix() for path in files if path.suffix != ".pyc" and path.parts[0] == "recollect"}
 
 
+def course_files() -> set[str]:
+    """The pages and figures of the course, from its folder on."""
+    return {path.relative_to(COURSE).as_posix() for path in COURSE.rglob("*") if path.is_file()}
+
+
 def check_contents(sdist: Path, wheel: Path) -> None:
-    """The wheel holds the package and its metadata; the sdist the package and what builds it."""
-    files = package_files()
+    """The wheel holds the package with the course and its metadata; the sdist the package and what builds it."""
+    sources, course = package_files(), course_files()
+    files = sources | {f"recollect/course/{name}" for name in course}
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         about = f"recollect-{__version__}.dist-info"
@@ -100,7 +108,8 @@ def check_contents(sdist: Path, wheel: Path) -> None:
         raise WheelError(f"{wheel.name}: expected version {__version__} and the README in its metadata")
     with tarfile.open(sdist) as archive:
         inside = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
-    compare(sdist.name, inside - ADDED, {f"src/{name}" for name in files} | BESIDE)
+    pages = {f"docs/course/{name}" for name in course}
+    compare(sdist.name, inside - ADDED, {f"src/{name}" for name in sources} | pages | BESIDE)
 
 
 def compare(archive: str, found: Iterable[str], expected: set[str]) -> None:

@@ -1,10 +1,11 @@
 """The page of speed is made from the rows."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks import measure, speed_page
+from benchmarks import measure, reasons, speed_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,6 +33,30 @@ def test_where_both_sides_are_ours_nothing_is_won(tmp_path):
         "- CPU: of 1 rows with a peer, ours is faster in 0, level (within 5 %) in 0, slower in 1."
         in speed_page.page(tmp_path)
     )
+
+
+def test_every_row_of_a_cpu_that_is_slower_is_explained():
+    found = {p.stem.removeprefix("bench-"): json.loads(p.read_text()) for p in (ROOT / "results").glob("bench-*.json")}
+    rows = speed_page.slower(found)
+    assert rows, "nothing is slower: explained() and this test can go"
+    assert [row for row in rows if reasons.find_reason(row) is None] == [], "say why in benchmarks/reasons.py"
+
+
+def test_a_slower_row_without_a_reason_says_that_it_has_none(tmp_path):
+    times = {"median": 1.0, "low": 1.0, "high": 1.0}
+    rows = [measure.Row(name, "cpu", dict(times), {"p": times | {"ratio": 2.0}}) for name in ("other", "step conv B1")]
+    measure.write("step-cpu", rows, "c", tmp_path)
+    text = speed_page.page(tmp_path)
+    assert "| other | 2.00 | not known |" in text
+    assert f"| step conv B1 | 2.00 | {reasons.GOES_ON} |" in text  # the reason of rows whose name goes on with a blank
+
+
+def test_commands_that_were_timed_before_and_after_are_a_table(tmp_path):
+    row = {"row": "start", "before": [2.0], "after": [0.5], "medians": {"before": 2.0, "after": 0.5}}
+    content = {"command": "c", "commits": {"before": "old", "after": "new"}, "machine": {"cores": 2}}
+    (tmp_path / "start.json").write_text(json.dumps(content | {"rows": [row | {"after / before": 0.25}]}))
+    assert "| command | old | new | ratio |" in (text := speed_page.page(tmp_path))
+    assert "| start | 2 s | 500 ms | 0.25 |" in text
 
 
 def test_curves_become_a_table_of_exponents():

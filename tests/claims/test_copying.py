@@ -14,6 +14,7 @@ from recollect.claims.laboratory import copying
 from recollect.models import seq2seq
 
 HOLDS, LIMITS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.LIMITS, Verdict.FAILS, Verdict.UNDECIDED
+NOT_LEARNT = Verdict.NOT_LEARNT
 
 
 # ------------------------------------------------------------------------------------------------ verdicts
@@ -27,7 +28,7 @@ HOLDS, LIMITS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.LIMITS, Verdict.FAILS, 
         ([0.01, 0.015], [0.0, 0.001], 0.1, LIMITS),
         ([0.01, 0.02], [0.03, 0.04], 0.1, FAILS),
         ([0.01, 0.03], [0.0, 0.02], 0.1, UNDECIDED),
-        ([0.03, 0.05], [0.0, 0.004], 0.6, UNDECIDED),
+        ([0.03, 0.05], [0.0, 0.004], 0.6, NOT_LEARNT),
     ],
 )
 def test_the_bottleneck_is_judged_by_its_slopes(fixed, attend, short, verdict):
@@ -44,9 +45,9 @@ KNOWN: dict[str, Any] = {"short": [1.0, 0.95], "right": [0.5, 0.6], "attend": [1
         ([0.0, 0.05], {}, FAILS),
         ([-0.3, -0.2], {}, FAILS),
         ([0.0, 0.1], {}, UNDECIDED),
-        ([0.1, 0.2], {"short": [1.0, 0.6]}, UNDECIDED),
+        ([0.1, 0.2], {"short": [1.0, 0.6]}, NOT_LEARNT),
         ([0.0, 0.0], {"right": [0.8, 0.95]}, UNDECIDED),
-        ([0.0, 0.0], {"attend": [0.8, 1.0]}, UNDECIDED),
+        ([0.0, 0.0], {"attend": [0.8, 1.0]}, NOT_LEARNT),
         ([0.1, 0.2], {"control": [0.1, 0.0]}, UNDECIDED),
         ([0.1, 0.2], {"control": [0.0, -0.1]}, UNDECIDED),
     ],
@@ -64,7 +65,7 @@ def test_recency_is_judged_by_the_ends_of_sources_that_do_not_fit(gains, known, 
         ([0.0, 0.05], [-0.1, -0.1], [-0.1, -0.1], 0.95, FAILS),
         ([0.0, 0.3], [-0.1, -0.1], [-0.1, -0.1], 0.95, UNDECIDED),
         ([0.3, 0.4], [0.2, 0.35], [0.0, 0.0], 0.95, UNDECIDED),
-        ([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], 0.85, UNDECIDED),
+        ([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], 0.85, NOT_LEARNT),
     ],
 )
 def test_fading_is_judged_by_the_losses_of_all_three(fixed, context, attend, first, verdict):
@@ -83,7 +84,7 @@ def test_fading_is_judged_by_the_losses_of_all_three(fixed, context, attend, fir
         ([0.0, 0.2], [0.0, 0.0], [0.2, 0.3], 0.1, UNDECIDED),
         ([0.1, 0.2], [0.05, 0.15], [0.2, 0.3], 0.1, UNDECIDED),
         ([0.1, 0.2], [0.0, 0.0], [0.05, 0.3], 0.1, UNDECIDED),
-        ([0.0, 0.0], [0.0, 0.0], [0.7, 0.6], 0.6, UNDECIDED),
+        ([0.0, 0.0], [0.0, 0.0], [0.7, 0.6], 0.6, NOT_LEARNT),
     ],
 )
 def test_reversal_is_judged_by_what_it_saves_with_and_without_attention(fixed, attend, room, end, verdict):
@@ -110,7 +111,7 @@ GOOD = [0.01, 0.02]
         ({name: [0.08, 0.09] for name in ("scaled", "dot", "general")}, {}, 3.0, FAILS),
         ({}, {name: [0.4, 0.5] for name in ("scaled", "dot", "general")}, 3.0, FAILS),
         ({}, {}, 1.2, FAILS),
-        ({"additive": [0.0, 0.5]}, {}, 3.0, UNDECIDED),
+        ({"additive": [0.0, 0.5]}, {}, 3.0, NOT_LEARNT),
         ({name: [0.0, 0.5] for name in ("scaled", "dot", "general")}, {}, 3.0, UNDECIDED),
     ],
 )

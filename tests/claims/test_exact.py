@@ -224,13 +224,20 @@ def test_every_verdict_of_cause():
 
 
 def test_every_verdict_of_path():
-    judge, before = module("path").judge, {"attention": 0.9, "rnn": 1e-6}
-    assert judge(before, {"transformer": [0.9, 0.6], "rnn": [0.0, 0.1]}) == HOLDS
-    assert judge(before, {"transformer": [0.9, 0.6], "rnn": [0.2, 0.3]}) == LIMITS
-    assert judge(before, {"transformer": [0.9, 0.6], "rnn": [0.0, 0.3]}) == UNDECIDED
-    assert judge(before, {"transformer": [0.9, 0.4], "rnn": [0.0, 0.0]}) == FAILS
-    assert judge(before | {"attention": 0.1}, {"transformer": [0.9], "rnn": [0.0]}) == FAILS
-    assert judge(before | {"rnn": 0.01}, {"transformer": [0.9], "rnn": [0.0]}) == FAILS
+    easy, first = {"transformer": [1.0, 1.0], "rnn": [1.0, 0.95]}, {"attention": 0.9, "rnn": 1e-6}
+
+    def judge(before, after, easy=easy):
+        return module("path").judge(before, after, easy)[0]
+
+    assert judge(first, {"transformer": [0.9, 0.6], "rnn": [0.0, 0.1]}) == HOLDS
+    assert judge(first, {"transformer": [0.9, 0.6], "rnn": [0.2, 0.3]}) == LIMITS
+    assert judge(first, {"transformer": [0.9, 0.6], "rnn": [0.0, 0.3]}) == UNDECIDED
+    assert judge(first, {"transformer": [0.9, 0.4], "rnn": [0.0, 0.0]}) == UNDECIDED
+    assert judge(first, {"transformer": [0.4, 0.4], "rnn": [0.0, 0.0]}) == FAILS
+    assert judge(first | {"attention": 0.1}, {"transformer": [0.9], "rnn": [0.0]}) == FAILS
+    assert judge(first | {"rnn": 0.01}, {"transformer": [0.9], "rnn": [0.0]}) == FAILS
+    late = easy | {"rnn": [1.0, 0.5]}
+    assert judge(first, {"transformer": [0.9, 0.6], "rnn": [0.0, 0.1]}, late) == Verdict.NOT_LEARNT
 
 
 def test_every_verdict_of_only_mixer_and_set_and_dynamic_and_two_way():
@@ -312,11 +319,29 @@ def test_every_verdict_of_train_memory_and_cache_and_receptive():
 def test_every_verdict_of_norms():
     judge = module("norms").judge
     bad, good = {"row": True, "cause": True}, {"row": False, "cause": False}
-    assert judge(bad, good, {"layer": [0.1, 0.2], "batch": [0.3, 0.4]}) == HOLDS
-    assert judge(bad, good, {"layer": [0.1, 0.3], "batch": [0.3, 0.4]}) == UNDECIDED
-    assert judge(bad, good, {"layer": [0.4, 0.5], "batch": [0.3, 0.4]}) == LIMITS
-    assert judge(good, good, {"layer": [0.1], "batch": [0.4]}) == FAILS
-    assert judge(bad, bad, {"layer": [0.1], "batch": [0.4]}) == FAILS
+    low, high, wide = [0.0, 0.01], [0.3, 0.4], [0.0, 0.4]
+    for laws_of_batch, laws_of_layer, layer, batch, verdict in (
+        (bad, good, low, high, HOLDS),
+        (bad, good, wide, high, UNDECIDED),
+        (bad, good, high, low, FAILS),  # BatchNorm reaches more
+        (bad, good, low, low, LIMITS),
+        (bad, good, wide, low, UNDECIDED),
+        (good, good, low, high, FAILS),
+        (bad, bad, low, high, FAILS),
+        (bad, good, [0.1, 0.6], low, Verdict.NOT_LEARNT),
+    ):
+        assert judge(laws_of_batch, laws_of_layer, {"layer": layer, "batch": batch})[0] is verdict
+
+
+def test_kernel_regression_with_its_own_kernel_is_attention():
+    found = judged("kernel")
+    assert found.verdict == HOLDS
+    assert max(found.figures["difference"].values()) < 1e-13
+    assert min(found.figures["other_kernels"].values()) > 0.1
+    assert found.figures["gaussian_between_keys_of_one_length"] < 1e-13
+    judge = module("kernel").judge
+    assert judge({"outputs": 1e-8}, {"even": 0.5}) is FAILS
+    assert judge({"outputs": 1e-15}, {"even": 1e-6}) is LIMITS
 
 
 # What the experiments are made of

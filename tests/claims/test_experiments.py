@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from recollect import claims, tasks
-from recollect.claims import bottleneck, bptt, capacity, fading, long_gap, norms, path, recency, reverse, score, warm_up
+from recollect.claims import bottleneck, bptt, capacity, fading, norms, path, recency, reverse, score, warm_up
 from recollect.claims.claim import Effort, Verdict
 from recollect.claims.laboratory import training
 from recollect.claims.laboratory.copying import Copying
 from recollect.models import language
-from recollect.tasks.memory.data import Gap
 from recollect.training import run as runs
 
 
@@ -48,20 +47,37 @@ LEARNING: dict[str, Any] = {  # in place of QUICK
         "vanish": MEMORY | {"width": 4, "lr": 1e-3},
         "gaps": (0, 9),
     },
-    "bptt": {"run": TEXT | {"width": 4, "segment": 2}, "margin": 0.05, "batches": 20},
-    "heads": MEMORY | {"width": 8, "length": 10, "symbols": 2, "lr": 1e-3},
+    "bptt": {
+        "run": TEXT | {"width": 4, "segment": 2},
+        "margin": 0.05,
+        "batches": 20,
+        "lags": {2: 2, 8: 2},
+        "carry": {"width": 4, "context": 16, "batch": 2, "segment": 4, "rate": 1e-2},
+    },
+    "heads": MEMORY | {"width": 8, "length": 14, "lr": 1e-3},
     "warm-up": {"run": TEXT, "model": {"layers": 2, "width": 8, "heads": 2}, "rates": (1e-3, 1e-2)},
-    "depth": {"depths": (1, 2), "params": 6000, "run": TEXT | {"heads": 2, "lr": 1e-3}},
+    "depth": {"depths": (1, 2), "params": 6000, "rates": (1e-3, 2e-3), "run": TEXT | {"heads": 2}},
     "sharing": {"rows": 8, "length": 4, "width": 4, "narrow": 2, "steps": 2, "batch": 4},
-    "stores": {"run": PAIRS, "rates": {"rnn": 1e-3, "blocks": 1e-3}, "width": 8, "heads": 2, "rnn": 8, "window": 3},
+    "stores": {
+        "run": PAIRS,
+        "rates": {"rnn": 1e-3, "ttt": 1e-3, "attention": 1e-3},
+        "width": 8,
+        "heads": {"ttt": 2, "attention": 2},
+        "rnn": 8,
+        "window": 3,
+    },
     "ttt-batch": TEXT | {"width": 8, "layers": 1, "heads": 2, "lr": 1e-3},
     "recall": {
         "run": PAIRS | {"layers": 2, "lr": 1e-3},
         "models": {"transformer": {"width": 8, "heads": 2}, "linear-transformer": {"width": 8, "heads": 1}},
     },
-    "parity": MEMORY | {"length": 4, "width": 4},
-    "long-gap": {"models": ("rnn", "gru", "tcn"), "run": MEMORY | {"distance": 12, "distractors": 1, "width": 4}},
-    "long-rnn": MEMORY | {"distance": 12, "distractors": 1, "width": 4},
+    "parity": {"run": {"batch": 4, "eval_rows": 10, "length": 4, "width": 4}, "steps": {"cells": 2, "blocks": 2}},
+    "long-gap": {
+        "alone": {"steps": 2, "eval_rows": 10},
+        "gaps": (0, 8),
+        "widening": {"steps": 2, "widen": 2, "distance": 8, "eval_rows": 10, "lr": 1e-3},
+    },
+    "long-rnn": MEMORY | {"distance": 12, "widen": 2, "width": 4, "lr": 1e-3},
 }
 
 SMALL: dict[str, Any] = {"steps": 4, "width": 8}
@@ -183,14 +199,8 @@ def test_the_settings_of_both_forms_go_together(name, full, monkeypatch):
     for home in (training, module(name)):
         monkeypatch.setattr(home, "train", pretend, raising=False)
     monkeypatch.setattr(bptt, "saved_bytes", lambda *_: 1)
+    monkeypatch.setattr(bptt, "fit", lambda task, build, **_: build())
     monkeypatch.setattr(bptt, "judge_estimators", lambda *_: {})
     monkeypatch.setattr(warm_up, "gradients", lambda *_: [1.0, 1.0])
     found = claims.load(name).run(Effort(full=full, seeds=1))
     assert found.verdict is not Verdict.HOLDS
-
-
-@pytest.mark.parametrize("terms", [long_gap.QUICK, long_gap.FULL], ids=["quick", "full"])
-def test_the_convolutions_see_over_the_widest_gap(terms):
-    blocks = training.GAP_MODELS["tcn"]
-    sight = 1 + 2 * (blocks["kernel"] - 1) * (2 ** blocks["layers"] - 1)  # two convolutions a block, dilation doubling
-    assert sight >= Gap(distance=terms["run"]["distance"]).steps

@@ -45,6 +45,24 @@ def test_kept_bytes_counts_each_storage_once_and_not_what_was_given():
     assert analysis.kept_bytes(lambda: x * x) == 400
 
 
+def test_the_peak_of_kept_bytes_is_that_of_the_largest_part_gone_back_through():
+    x = torch.zeros(100, requires_grad=True)  # 400 bytes
+
+    def squares(count):
+        return sum(x * 1.0 * (x * 2.0) for _ in range(count))
+
+    def apart():
+        for count in (1, 3, 2):
+            squares(count).sum().backward()
+
+    def together():
+        sum(squares(count).sum() for count in (1, 3, 2)).backward()
+
+    assert analysis.peak_kept_bytes(apart, [x]) == 3 * 800
+    assert analysis.peak_kept_bytes(together, [x]) == 6 * 800
+    assert analysis.peak_kept_bytes(lambda: x * x) == analysis.kept_bytes(lambda: x * x) == 400
+
+
 def test_an_exponent_is_found_again():
     lengths = (2, 4, 8, 16)
     assert analysis.exponent(lengths, [3 * n**1.5 for n in lengths]) == pytest.approx(1.5)

@@ -10,7 +10,7 @@ import pytest
 
 from recollect import claims
 from recollect.claims import runner
-from recollect.claims.claim import Claim, Effort, Found, Verdict
+from recollect.claims.claim import CHAPTERS, Claim, Effort, Found, Verdict
 from recollect.claims.laboratory import watch
 from recollect.core.chart import Chart, Line, check_chart
 from recollect.core.files import FileError, locked
@@ -19,6 +19,7 @@ from recollect.training.loop import Interrupted
 from tiny import invoke
 
 NAMES = claims.names()
+NOTES = "overview|sequence-model|self-attention|Transformer|lecture"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -30,9 +31,9 @@ def test_a_claim_says_what_it_is_and_how_it_is_decided(name):
     assert claim.experiment
     assert claim.decided
     assert "\n" not in claim.statement + claim.experiment + claim.decided + claim.note
-    for source in claim.sources:
-        if source.endswith(".txt"):
-            assert re.fullmatch(r"00[0-4]_[0-9a-f]{16}\.txt", source)
+    assert claim.chapter in range(1, len(CHAPTERS) + 1)
+    for source in claim.sources:  # a note is cited by its name and a few of its words
+        assert " note" not in source or re.match(rf"the ({NOTES}) note: 「[^」]+」", source)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,6 +103,7 @@ def board(monkeypatch):
     known = {"good": fake("good", good), "bad": fake("bad", bad), "odd": fake("odd", odd)}
     monkeypatch.setattr(runner, "load", known.__getitem__)
     monkeypatch.setattr(runner, "names", lambda: list(known))
+    monkeypatch.setattr(runner, "code_of", lambda name, full: f"code of {name}")
     return known, calls
 
 
@@ -148,6 +150,15 @@ def test_another_effort_or_another_rule_is_run_anew(board, tmp_path):
     known["good"] = fake("good", known["good"].run, decided="by looking twice")
     _run(["good"], tmp_path, seeds=7, full=True)
     assert calls == ["good"] * 4
+
+
+def test_a_row_made_by_other_code_is_run_anew(board, tmp_path, monkeypatch):
+    _, calls = board
+    _run(["good"], tmp_path)
+    monkeypatch.setattr(runner, "code_of", lambda name, full: "other code")
+    rows, _ = _run(["good"], tmp_path)
+    assert calls == ["good"] * 2
+    assert rows[0]["code"] == "other code"
 
 
 def test_stopping_a_training_stops_the_whole_run(board, tmp_path):

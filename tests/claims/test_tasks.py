@@ -100,8 +100,8 @@ def test_the_arrow_is_judged_by_likelihood_and_by_setting_a_letter(changes, verd
         ([1.0, 0.95], False, False, FAILS),
         ([1.0, 0.95], None, False, UNDECIDED),
         ([1.0, 0.95], False, None, UNDECIDED),
-        ([1.0, 0.5], True, True, UNDECIDED),
-        ([0.2, 0.3], False, False, UNDECIDED),
+        ([1.0, 0.5], True, True, Verdict.NOT_LEARNT),
+        ([0.2, 0.3], False, False, Verdict.NOT_LEARNT),
     ],
 )
 def test_looks_are_judged_by_verbs_and_articles(right, verbs, articles, verdict):
@@ -166,16 +166,18 @@ def test_features_are_judged_as_a_space_and_one_by_one(canonical, alone, verdict
 
 
 @pytest.mark.parametrize(
-    ("small", "large", "verdict"),
+    ("off", "worse", "floor", "verdict"),
     [
-        ([0.6, 0.7], [0.8, 0.9], HOLDS),
-        ([0.1, 0.2], [0.8, 0.9], LIMITS),
-        ([0.1, 0.2], [0.3, 0.5], FAILS),
-        ([0.1, 0.2], [0.3, 0.6], UNDECIDED),
+        ({0.0: [0.01, 0.02], 0.8: [0.0, 0.05]}, {0.8: [0.03, 0.1]}, 1.1, HOLDS),
+        ({0.0: [0.01, 0.02], 0.8: [0.0, 0.05]}, {0.2: [0.0, 0.01], 0.8: [0.03, 0.1]}, 1.1, LIMITS),
+        ({0.0: [0.01, 0.2], 0.8: [0.0, 0.05]}, {0.8: [0.03, 0.1]}, 1.1, LIMITS),
+        ({0.0: [0.06, 0.2], 0.8: [0.0, 0.05]}, {0.8: [0.0, 0.01]}, 1.1, FAILS),
+        ({0.0: [0.01, 0.2], 0.8: [0.0, 0.05]}, {0.8: [0.0, 0.1]}, 1.1, UNDECIDED),
+        ({0.0: [0.01, 0.02], 0.8: [0.0, 0.05]}, {0.8: [0.03, 0.1]}, 1.2, Verdict.NOT_LEARNT),
     ],
 )
-def test_biases_are_judged_by_their_share_at_each_setting(small, large, verdict):
-    assert biases.judge({0.2: small, 0.8: large}) == verdict
+def test_biases_are_judged_by_the_share_they_find_and_by_vectors_without_them(off, worse, floor, verdict):
+    assert biases.judge(off, worse, [1.0, floor])[0] is verdict
 
 
 # ------------------------------------------------------------------------------------------------ chains and sines

@@ -9,6 +9,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import tiny
+from recollect import tasks
+from recollect.training import run as runs
+from tasks import cases
 from tiny import invoke
 
 SMALL = ["--width", 8, "--context", 12, "--batch", 4, "--steps", 6, "--device", "cpu"]
@@ -169,6 +172,38 @@ def test_a_config_of_other_types_or_absurd_sizes_is_refused(made, tmp_path, kind
     content[keys[0]][keys[1]] = value
     (run / "config.json").write_text(json.dumps(content))
     assert words in refusal("generate", run, "--length", 5)
+
+
+LOST_DATA = {  # task, the case of its run, what becomes of the data in config.json, how many rows that would generate
+    "all settings of scenes": ("captions", "attend", lambda data: data.clear(), "24", "12,000"),
+    "the number of scenes": ("captions", "attend", lambda data: data.pop("count"), "24", "12,000"),
+    "more scenes": ("captions", "attend", lambda data: data.update(count=24_000), "24", "24,000"),
+    "the folder of pictures": ("captions", "fixed, photos", lambda data: data.update(data=[]), None, "24"),
+    "the files of pairs": ("translation", "attend", lambda data: data.pop("data"), None, "20,000"),
+    "more ratings": ("ratings", "dot", lambda data: data.update(ratings=110_000), "400", "110,000"),
+}
+
+
+@pytest.mark.parametrize("kind", LOST_DATA)
+def test_settings_that_would_generate_other_data_than_in_training_are_refused_before_they_do(
+    tmp_path, monkeypatch, kind
+):
+    """An evaluation then costs what the run's own data cost, and not what defaults or altered counts do."""
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+    task, label, change, before, now = LOST_DATA[kind]
+    cases.write_data(tmp_path)
+    run = tmp_path / "run"
+    runs.train(tasks.find(task), cases.configure(tmp_path, task, label), str(run))
+    assert invoke("eval", run, "--device", "cpu").exit_code == 0
+    content = json.loads((run / "config.json").read_text())
+    change(content["data"])
+    (run / "config.json").write_text(json.dumps(content))
+    expected = "data from files" if before is None else f"{before} generated rows"
+    words = f"data: expected {expected} as in training, found the settings of {now} generated rows"
+    assert words in refusal("eval", run, "--device", "cpu")
+    del content["generated"]  # as runs of earlier versions
+    (run / "config.json").write_text(json.dumps(content))
+    assert runs.load(run).kind.name == task
 
 
 @pytest.mark.parametrize("model", ["lstm", "transformer"])

@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "measure": {"core", "tasks", "training"},
     "racing": {"core", "layers", "tasks", "training", "measure"},
     "claims": {"core", "layers", "models", "data", "decode", "tasks", "training", "measure"},
-    "report": {"core.errors", "core.files", "core.numbers", "core.metric", "racing.summary"},  # no torch
+    "report": {"core.errors", "core.files", "core.language", "core.numbers", "core.metric", "racing.summary"}
+    | {"racing.verdict"},  # no torch
     "learn": {"core", "layers", "models", "report"},
     "api": {"core", "data", "decode", "export", "racing", "report", "runtime", "tasks", "training"},
     "cli": {"api", "core", "layers", "data", "tasks", "training", "measure", "racing", "claims", "doctor", "report"}

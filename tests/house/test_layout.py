@@ -13,6 +13,7 @@ LARGER = {
     "tasks/labels/task.py": "a task is one class",
     "tasks/series/task.py": "a task is one class",
     "tasks/text/task.py": "a task is one class",
+    "tasks/translation/task.py": "a task is one class",
     "core": "what every part stands on, one idea a file",
     "claims": "one file a claim",
     "layers": "one file a layer",

@@ -17,9 +17,10 @@ DEMO = "recollect/demos/demo-text/step/step.onnx"
 @pytest.fixture
 def contents():
     """The names that an sdist and a wheel should hold."""
-    files = wheel.package_files()
-    sdist = {f"src/{name}" for name in files} | wheel.BESIDE | wheel.ADDED
-    return sdist, files | {f"{ABOUT}/licenses/LICENSE"}
+    files, course = wheel.package_files(), wheel.course_files()
+    pages = {f"docs/course/{name}" for name in course}
+    sdist = {f"src/{name}" for name in files} | pages | wheel.BESIDE | wheel.ADDED
+    return sdist, files | {f"recollect/course/{name}" for name in course} | {f"{ABOUT}/licenses/LICENSE"}
 
 
 def check(folder, sdist, names, metadata=METADATA):
@@ -37,6 +38,7 @@ def check(folder, sdist, names, metadata=METADATA):
 def test_whole_ones_pass(tmp_path, contents):
     sdist, names = contents
     assert {DEMO, "recollect/py.typed", "recollect/tasks/series/sunspots.csv"} <= names
+    assert {"recollect/course/01-autoregression.md", "recollect/course/12-cache-linear-ttt.zh.md"} <= names
     check(tmp_path, sdist, names)
 
 
@@ -47,6 +49,14 @@ def test_a_file_that_is_missing_is_named(tmp_path, contents, name):
         check(tmp_path, sdist, names - {name})
     with pytest.raises(wheel.WheelError, match=f"recollect.tar.gz: expected src/{name} inside"):
         check(tmp_path, sdist - {f"src/{name}"}, names)
+
+
+def test_a_page_of_the_course_that_is_missing_is_named(tmp_path, contents):
+    sdist, names = contents
+    with pytest.raises(wheel.WheelError, match="recollect.whl: expected recollect/course/04-gates.md inside"):
+        check(tmp_path, sdist, names - {"recollect/course/04-gates.md"})
+    with pytest.raises(wheel.WheelError, match="recollect.tar.gz: expected docs/course/04-gates.md inside"):
+        check(tmp_path, sdist - {"docs/course/04-gates.md"}, names)
 
 
 @pytest.mark.parametrize("name", ["tests/conftest.py", "results/claims.json", "data/book.txt"])

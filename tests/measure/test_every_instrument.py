@@ -46,6 +46,7 @@ COUNTED = {("text", "ngram"), ("text", "mixture"), ("labels", "bag")}
 EVERYWHERE = ("gradients", "influence", "horizon", "state", "cost")
 ELSEWHERE = {
     "alignment": "translation", "gaze": "captions", "ahead": "series", "directions": "ratings", "nearest": "ratings",
+    "exposure": "text",
 }  # fmt: skip
 
 

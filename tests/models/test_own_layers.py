@@ -63,6 +63,29 @@ def test_a_layer_from_outside_describes_pictures():
     assert model.explain(model.initial_state(2, memory), torch.zeros(2, dtype=torch.int64))["source"].shape[0] == 2
 
 
+@pytest.mark.parametrize("model", ["attend", "own", "context"])
+def test_a_layer_from_outside_reads_the_grid_of_a_picture(model):
+    torch.manual_seed(0)
+    config = captioner.Config(
+        words=11, model=model, encoder="own", width=8, pixels=16, channels=8, blocks=1, dropout=0.0
+    )
+    made = config.build().eval()
+    images = torch.rand(2, 3, 16, 16)
+    memory = made.encode(images)
+    assert (memory.values.shape, memory.shape) == ((2, 64, 16), (8, 8))
+    with torch.no_grad():
+        expected = made.reader(made.eye(images).values).values
+    assert torch.allclose(memory.values, expected, atol=1e-6)
+    assert not torch.allclose(made.encode(images.flip(-1)).values[:, -1], memory.values[:, -1]), "read from both ends"
+    assert made(torch.randint(11, (2, 4)), memory=memory)[0].shape == (2, 4, 11)
+    assert made.encoder_flops(2, 16) > made.eye.flops(2, 16)
+
+
+def test_a_layer_that_cannot_read_a_picture_is_one_line():
+    with pytest.raises(ContractError, match="found 'owm'; did you mean 'own'"):
+        captioner.Config(words=11, encoder="owm")
+
+
 def test_the_width_of_a_model_with_a_layer_from_outside_is_solved_for():
     config = seq2seq.Config(**SIZES | {"model": "own"}).sized(5_000)
     found = sum(each.numel() for each in config.build().parameters())

@@ -110,10 +110,15 @@ def test_notes_say_how_rates_were_sought_and_whether_alike():
     (kept,) = rows_of("rnn", 0.5, settings={"train": {"lr": 0.0003}}, fair={"search": same})
     (alike,) = rows_of("ar", 0.4, search=search(*plan.rates, share=1.0), fair={"search": same})
     (unlike,) = rows_of("ar", 0.4, search=search(0.01, share=1 / 3), fair={"search": other})
+    (here,) = rows_of("rnn", 0.5, search=search(*plan.rates, share=1.0), fair={"search": same})
+    assert learning_notes(here, alike) == [
+        f"Learning rates by a search: {same}; it took 6 s beside.",
+        "All were searched alike, in this race: the same rates, as much training for each.",
+    ]
     assert learning_notes(kept, alike) == [
         f"Learning rates of ar by a search: {same}; it took 3 s beside.",
         f"Learning rates of rnn are committed with the package: {rates.how(heat)}.",
-        "All were searched alike: the same rates, as much training for each.",
+        "Learning rates were not sought alike; --search 3 in another --out does so for all.",
     ]
     assert learning_notes(kept) == [f"Learning rates are committed with the package: {rates.how(heat)}."]
     assert learning_notes(kept, unlike)[-1].startswith(

@@ -8,6 +8,7 @@ import pytest
 from tools import export_page, results
 
 from recollect import tasks
+from recollect.claims import runner
 from web import made
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -75,6 +76,11 @@ def test_the_page_of_claims_is_made_from_their_rows():
     assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == expected, "run python -m tools.results"
 
 
+def test_the_chinese_pages_and_pictures_are_made_from_the_same_rows():
+    for name, expected in results.in_language(ROOT / "results", "zh"):
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == expected, "run python -m tools.results"
+
+
 def test_the_claims_as_a_page_of_the_docs():
     found = made.claims()
     text = results.claims.document([result | {"device": "cpu"} for result in found])
@@ -90,17 +96,49 @@ def test_the_claims_as_a_page_of_the_docs():
 def test_every_claim_has_a_verdict_that_was_measured():
     from recollect import claims
 
-    rows = {row["id"]: row for row in json.loads((ROOT / "results" / "claims.json").read_text("utf-8"))["rows"]}
+    rows = {row["id"]: row for row in results.claims.read_rows(ROOT / "results", "quick")}
     assert sorted(rows) == sorted(claims.names())
-    for name, row in rows.items():
-        claim = claims.load(name)
-        assert (row["statement"], row["experiment"], row["decided"]) == (
-            claim.statement,
-            claim.experiment,
-            claim.decided,
-        ), f"{name}: run it again"
+    for row in rows.values():
         assert row["verdict"] != "failed"
         assert row["commit"]
+
+
+@pytest.mark.parametrize("effort", results.claims.FILES)
+def test_no_row_of_a_claim_is_older_than_what_decides_it(effort):
+    found = results.claims.read_rows(ROOT / "results", effort)
+    stale = [row["id"] for row in found if results.claims.is_stale(row)]
+    assert stale == [], "run them again, then python -m tools.claims FOLDER"
+    for row in found:
+        assert row == results.claims.reword(row), f"{row['id']}: run python -m tools.claims"
+
+
+def test_rows_of_both_forms_are_taken_in_and_shown_beside_each_other(tmp_path):
+    from recollect import claims
+
+    claim = claims.load("heads-params")
+    common = {"schema": 1, "id": "heads-params", "summary": "as counted", "figures": {}, "charts": [], "seconds": 1.0}
+    for effort, verdict in (("quick", "holds"), ("full", "does not hold here")):
+        (tmp_path / effort).mkdir()
+        row = runner.words(claim) | common | {"effort": effort, "device": "cpu", "verdict": verdict}
+        row["code"] = claims.code_of("heads-params", effort == "full")
+        (tmp_path / effort / "claims.jsonl").write_text(json.dumps(row | {"note": "an older note"}) + "\n")
+    assert results.claims.merge(tmp_path, [tmp_path / "quick", tmp_path / "full"]) == []
+    quick, full = (results.claims.read_rows(tmp_path, effort) for effort in results.claims.FILES)
+    assert quick[0]["note"] == claim.note
+    text = results.claims.document(quick, full)
+    line = next(line for line in text.splitlines() if line.startswith("| [`heads-params`]"))
+    assert line.endswith("| holds | does not hold here |")
+    assert "- Full form: Does not hold here. as counted" in text
+
+
+def test_a_stale_row_is_named_and_keeps_its_words(tmp_path):
+    from recollect import claims
+
+    row = runner.words(claims.load("heads-params")) | {"id": "heads-params", "summary": "", "verdict": "holds"}
+    row |= {"figures": {}, "charts": [], "seconds": 1.0, "effort": "quick", "code": "0", "decided": "by looking"}
+    (tmp_path / "claims.jsonl").write_text(json.dumps(row) + "\n")
+    assert results.claims.merge(tmp_path, [tmp_path]) == ["quick heads-params: run it again"]
+    assert results.claims.read_rows(tmp_path, "quick")[0]["decided"] == "by looking"
 
 
 def test_every_row_says_where_it_comes_from():

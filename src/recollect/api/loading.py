@@ -1,9 +1,12 @@
 """Trained models by their folder: a run, one of the small runs that ship with the package, or an exported folder."""
 
+# what a program gives is checked whatever its type says
+# pyright: reportUnnecessaryIsInstance=false
+
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .. import tasks
 from ..core import typed
@@ -65,7 +68,7 @@ class RunSource(Source):
                 f"{folder.config_path}: expected a task out of {', '.join(tasks.names())}, found {self.task!r:.80}"
             )
         named = content.get("model")
-        self.model = str(named.get("name", "")) if isinstance(named, dict) else ""
+        self.model = str(cast(Mapping[str, Any], named).get("name", "")) if isinstance(named, dict) else ""
         self._steps: dict[tuple[str, int | None], Any] = {}
         self._run: Any = None
 

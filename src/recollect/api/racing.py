@@ -5,8 +5,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..core.settings import SettingError, known
 from .loading import check_device
@@ -37,7 +38,7 @@ class Race:
     def to_frame(self) -> Any:
         """The rows as a data frame of pandas, the metric in columns of its own; pandas must be installed."""
         try:
-            import pandas  # pyright: ignore[reportMissingImports]
+            pandas = import_module("pandas")  # by its name: an environment without it has no types of it either
         except ImportError:
             raise SettingError("to_frame: expected pandas, found none installed; pip install pandas") from None
         flat = [
@@ -57,7 +58,7 @@ class Race:
         """The main tables, for a notebook."""
         from html import escape
 
-        parts = []
+        parts: list[str] = []
         for heat in self.summaries():
             columns, rows = heat.table()
             head = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
@@ -77,7 +78,7 @@ def race(
     budget: float | str | None = None,
     params: int | str | None = None,
     seeds: int | None = None,
-    search: int | None = None,
+    search: int | str | None = None,
     jobs: int | None = None,
     valid: DataNames = (),
     tokenizer: str | None = None,
@@ -93,8 +94,9 @@ def race(
 
     `equal` says what ends each training: "params" (about as many parameters, the same steps), "tokens", "flops" or
     "seconds", and `budget` how much of it. Each model is trained with three `seeds` where a task or a ladder is named,
-    and with one in the race of a minute that names none. A stopped race goes on with the same call. The page is written
-    to `report.html` in `out`.
+    and with one in the race of a minute that names none. Learning rates are the committed ones where every model has
+    one; else all are searched alike. `search` is how many to try for each, or "committed". A stopped race goes on with
+    the same call. The page is written to `report.html` in `out`.
 
         >>> found = recollect.race("parity", models="gru,rnn", budget=2, seeds=1, jobs=1, out=folder, progress=False)
         >>> sorted(row["model"] for row in found.rows)
@@ -129,7 +131,8 @@ def race(
         data={name: value for name, value in given.items() if value},
         device=where,
         data_dir=data_dir,
-        search=read_count(search, "search"),
+        search=None if search == "committed" else read_count(search, "search"),
+        committed=search == "committed",
     )
     place = Path(out or f"races/{f'ladder-{ladder}' if ladder else task or 'memory'}")
     alone = where != "cpu" or equal == "seconds"  # others at work beside it would cost an entry its seconds
@@ -155,5 +158,5 @@ def as_text(name: str, value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list | tuple):
-        return ",".join(as_text(name, each) for each in value)
+        return ",".join(as_text(name, each) for each in cast(Sequence[Any], value))
     raise SettingError(f"{name}: expected a number, a name, true or false, or a list, found {type(value).__name__}")

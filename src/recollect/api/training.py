@@ -1,9 +1,12 @@
 """Training and evaluation from Python: settings with their own types, data as files or in memory."""
 
+# what a program gives is checked whatever its type says
+# pyright: reportUnnecessaryIsInstance=false
+
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .. import tasks
 from ..core.errors import RecollectError, RunError
@@ -88,7 +91,9 @@ def run_training(
     if of:
         others = ", ".join(name for other in tasks.every() for name in other.combined)
         raise SettingError(f"--of: expected it with --model {others}, found it with --model {model}")
-    own = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    own: dict[str, Any] = {
+        name: tuple(cast(list[Any], value)) if isinstance(value, list) else value for name, value in settings.items()
+    }
     read = base.data_settings() | name_data(data, place) | dict(sources or {})
     config = runs.configure(kind, base.settings | own, model=model, **read)
     wanted = read_count(base.params if params is None else params, "params")
@@ -112,9 +117,16 @@ def name_data(data: Any, place: Path) -> dict[str, Any]:
 def list_names(data: DataNames) -> tuple[str, ...]:
     """Names of files or known sets, given as one or several."""
     each = (data,) if isinstance(data, str | os.PathLike) else data
-    if not isinstance(each, Sequence) or not all(isinstance(name, str | os.PathLike) for name in each):
+    if not are_names(each):
         raise SettingError(f"--data: expected names of files or of a known set, found {type(data).__name__}")
     return tuple(os.fspath(name) for name in each)
+
+
+def are_names(found: Any) -> bool:
+    """Whether it is a sequence of names, which a program without types may not have given."""
+    return isinstance(found, Sequence) and all(
+        isinstance(name, str | os.PathLike) for name in cast(Sequence[Any], found)
+    )
 
 
 def resume(

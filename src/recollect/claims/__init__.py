@@ -2,10 +2,12 @@
 
 import pkgutil
 from importlib import import_module
+from types import ModuleType
 
 from .claim import Claim
+from .terms import hash_terms
 
-SHARED = ("claim", "laboratory", "runner")  # modules that hold no claim
+SHARED = ("claim", "laboratory", "runner", "terms")  # modules that hold no claim
 
 
 def names() -> list[str]:
@@ -14,6 +16,16 @@ def names() -> list[str]:
     return [name.replace("_", "-") for name in found if name not in SHARED]
 
 
+def find(name: str) -> ModuleType:
+    """The file of this id as a module."""
+    return import_module(f"{__name__}.{name.replace('-', '_')}")
+
+
 def load(name: str) -> Claim:
     """The claim of this id, out of its file."""
-    return import_module(f"{__name__}.{name.replace('-', '_')}").CLAIM
+    return find(name).CLAIM
+
+
+def code_of(name: str, full: bool = False) -> str:
+    """The hash of what decides a claim in one of its forms."""
+    return hash_terms(find(name), full)

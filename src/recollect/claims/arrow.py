@@ -151,7 +151,7 @@ CLAIM = Claim(
     sources=(
         "Zhang et al., Dive into Deep Learning, Sequence models",
         "Pearl 2009, Causality",
-        "003_c6efc9a4698e0e4d.txt",
+        "the sequence-model note: 「这并不意味着其是有意义的」",
     ),
     experiment=f"""A GRU reads the text of a Markov chain, another reads it from its end; then in {WORLDS:,} runs of the
     chain the middle letter is set by hand with all noise kept, and each model is asked for the letter that follows it
@@ -163,6 +163,7 @@ CLAIM = Claim(
     the backward one; within limits if the models are only within {decimal(NEARLY)}; does not hold if the backward model
     is never within {decimal(NEARLY)}, is never misled by {decimal(SAME)}, or the past moves; otherwise undecided.""",
     run=run,
+    chapter=1,
     note="""The note says that a reverse conditional need not be meaningful. It is a true conditional of what is
     observed; what it lacks is a say about what happens when somebody steps in.""",
 )

@@ -86,11 +86,16 @@ def _source(kind: type[Config]) -> dict[str, int]:
 
 CLAIM = Claim(
     statement="Attention's KV cache grows with every token, a fixed state does not.",
-    sources=("Vaswani et al. 2017", "Katharopoulos et al. 2020", "001_56d5b8bda4e4cf77.txt"),
+    sources=(
+        "Vaswani et al. 2017",
+        "Katharopoulos et al. 2020",
+        "the overview note: 「使用一个列表（KV Cache）存储所有context」",
+    ),
     experiment=f"""Bytes of state, storage counted, of every layer of the lineage after {LENGTHS[0]} to {LENGTHS[-1]:,}
     steps; the Size law.""",
     decided=f"""Width {DIM}: attention's state grows with an exponent between {LINEAR[0]} and {LINEAR[1]}, every other
     layer's has the same bytes at every length, and no setting breaks the Size law.""",
     note="What a decoder keeps of its source (soft-align, cross-attention) is fixed too: as long as the source.",
     run=run,
+    chapter=12,
 )

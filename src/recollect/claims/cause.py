@@ -142,15 +142,20 @@ def run(effort: Effort) -> Found:
 
 CLAIM = Claim(
     statement="What a sequence model says at a step does not depend on later inputs, and training must not let it.",
-    sources=("Vaswani et al. 2017, section 3.2.3", "002_4ebd1d3d18a29ec3.txt", "003_c6efc9a4698e0e4d.txt"),
+    sources=(
+        "Vaswani et al. 2017, section 3.2.3",
+        "the Transformer note: 「我们在训练时不希望让其看到完整的输出」",
+        "the sequence-model note: 「t 时刻之前的值、分布是不受到影响的」",
+    ),
     experiment="""The Cause law on every layer of the lineage; and two Transformers on a text with four equally likely
     successors of each letter, one trained without the mask, then both writing by themselves.""",
     decided=f"""No layer may break the law (1e-10, float64), and attention without its mask must. Within the training:
     {LAYERS} layers of width {WIDTH}, {STEPS} steps of {BATCH} × {CONTEXT}, one seed; without the mask the training loss
     must be at most {CHEAPER:g} of that with it, and impossible successions in the writing at least {OFTEN:.0%} and
     {WORSE:g} times as many. If only the law holds: within limits.""",
-    note="""Note 003 says it of time series: changing x_t leaves what came before alone. In a network that is a property
-    of how it is wired, so it is tested as a law.""",
+    note="""The sequence-model note says it of time series: changing x_t leaves what came before alone. In a network
+    that is a property of how it is wired, so it is tested as a law.""",
     run=run,
+    chapter=2,
     deterministic=True,
 )

@@ -10,12 +10,28 @@ from typing import Any
 
 from ..core.chart import Chart, Map
 
+CHAPTERS = (  # of the course, which group the claims
+    "Sequences and autoregression",
+    "The RNN and perplexity",
+    "Backpropagation through time",
+    "Vanishing gradients, LSTM and GRU",
+    "Encoder and decoder",
+    "Soft alignment",
+    "Pictures to words, and gaze",
+    "From the dot product to self-attention",
+    "Heads, masks, positions",
+    "The Transformer block",
+    "Three methods compared",
+    "KV cache, linear attention, test-time training",
+)
+
 
 class Verdict(StrEnum):
     HOLDS = "holds"
     LIMITS = "holds within limits"
     FAILS = "does not hold here"
     UNDECIDED = "undecided at this size"
+    NOT_LEARNT = "not learnt"  # a model failed at the easy end of the claim's own axis, so that nothing was compared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +65,11 @@ class Claim:
     """A claim as its file declares it; the file's name is its id. Line breaks in the texts are read as spaces."""
 
     statement: str  # one sentence
-    sources: Sequence[str]  # where it is made: papers, and seed notes by file name
+    sources: Sequence[str]  # where it is made: papers, and notes by their names with a short quotation
     experiment: str  # what is done, in a sentence or two
     decided: str  # the thresholds, sizes, seeds and margin, in words
     run: Callable[[Effort], Found]
+    chapter: int | None = None  # of the course, from 1
     deterministic: bool = False  # asserted in the tests
     note: str = ""  # where a source errs, said kindly
 

@@ -11,10 +11,12 @@ from typing import Any
 
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.figures import bars, gap_chart, in_words, sentence, share, shares, show
+from .laboratory.floor import Floor
 from .laboratory.training import train_seeds, try_train
 
 SHARE = 1 / 3  # of runs that must diverge without clipping, or there was no explosion to cure
-SAME, LEARNED, LOST, MORE = 0.05, 0.9, 0.5, 0.1
+SAME, LOST, MORE = 0.05, 0.5, 0.1
+FLOOR = Floor(easy="over the narrow gap", figure="right answers", least=0.9, models="the plain RNN")
 CLIPS = {"clipped": 1.0, "not clipped": None}
 QUICK: dict[str, Any] = {
     "explode": {"steps": 150, "context": 64, "width": 64, "batch": 16, "eval_tokens": 8000},
@@ -23,9 +25,9 @@ QUICK: dict[str, Any] = {
     "gaps": (0, 60),
 }
 FULL: dict[str, Any] = {
-    "explode": {"steps": 1000, "context": 128, "width": 256, "batch": 32, "eval_tokens": 100_000},
+    "explode": {"steps": 400, "context": 128, "width": 256, "batch": 32, "eval_tokens": 50_000},
     "rates": (0.1, 0.3, 1.0, 3.0, 10.0),
-    "vanish": {"steps": 5000, "width": 64, "batch": 64, "lr": 2e-3},
+    "vanish": {"steps": 1200, "width": 64, "batch": 64, "lr": 2e-3},
     "gaps": (0, 60, 200),
 }
 SEEDS = 2, 3
@@ -88,11 +90,13 @@ def judge(
     if clipped >= without:
         return Verdict.FAILS, "clipped runs diverge as often"
     near, far = min(recalled["clipped"]), max(recalled["clipped"])
+    if missing := FLOOR.missing({"clipped": recalled["clipped"][near]}):
+        return Verdict.NOT_LEARNT, missing
     gains = [a - b for a, b in zip(recalled["clipped"][far], recalled["not clipped"][far], strict=True)]
     if min(gains) > MORE:
         return Verdict.FAILS, "clipping helped over the wide gap too"
-    if min(recalled["clipped"][near]) < LEARNED or max(recalled["clipped"][far]) > LOST:
-        return Verdict.UNDECIDED, "the plain cell did not learn the narrow gap, or did learn the wide one"
+    if max(recalled["clipped"][far]) > LOST:
+        return Verdict.UNDECIDED, "the plain cell learnt the wide gap too, so that nothing vanished"
     if max(map(abs, gains)) > SAME:
         return Verdict.UNDECIDED, "seeds differ over the wide gap"
     if clipped > 0:
@@ -104,19 +108,19 @@ CLAIM = Claim(
     statement="Clipping the gradient cures its explosion, not its vanishing.",
     sources=(
         "Pascanu, Mikolov & Bengio 2013, On the difficulty of training recurrent neural networks (arXiv 1211.5063)",
-        "001_56d5b8bda4e4cf77.txt",
-        "003_c6efc9a4698e0e4d.txt",
+        "the overview note: 「梯度爆炸：可采用梯度截断解决」",
+        "the sequence-model note: 「我们可以采取截断时间步的策略」",
     ),
     experiment=f"""A ReLU RNN learns Python's own source by characters, by SGD at growing rates, clipped to norm
     {CLIPS["clipped"]:g} and not: how many runs diverge. A tanh RNN answers a question about a fact before a narrow and
     a wide gap, clipped and not.""",
-    decided=f"""A run diverges when it stops for a number that is not finite or ends worse than guessing evenly. Holds:
-    at least {in_words(SHARE)} of the runs diverge without clipping and none with; the plain RNN is right at least
-    {LEARNED} of the time over the narrow gap and at most {in_words(LOST)} over the wide one, where clipping changes
-    that by at most {SAME} with every seed. Within limits: some clipped runs diverge, fewer than without. Does not hold:
-    as many diverge, or clipping adds over {MORE} to the wide gap with every seed. Quick: rates {QUICK["rates"][0]},
-    {QUICK["rates"][1]:g} and {QUICK["rates"][2]:g}, width {QUICK["explode"]["width"]}, {QUICK["explode"]["steps"]}
-    steps of {QUICK["explode"]["batch"]} windows of {QUICK["explode"]["context"]}; gaps of {QUICK["gaps"][0]} and
+    decided=f"""{FLOOR} A run diverges when it stops for a number that is not finite or ends worse than guessing evenly.
+    Holds: at least {in_words(SHARE)} of the runs diverge without clipping and none with; the plain RNN is right at most
+    {in_words(LOST)} of the time over the wide gap, where clipping changes that by at most {SAME} with every seed.
+    Within limits: some clipped runs diverge, fewer than without. Does not hold: as many diverge, or clipping adds over
+    {MORE} to the wide gap with every seed. Quick: rates {QUICK["rates"][0]}, {QUICK["rates"][1]:g} and
+    {QUICK["rates"][2]:g}, width {QUICK["explode"]["width"]}, {QUICK["explode"]["steps"]} steps of
+    {QUICK["explode"]["batch"]} windows of {QUICK["explode"]["context"]}; gaps of {QUICK["gaps"][0]} and
     {QUICK["gaps"][1]} words, width {QUICK["vanish"]["width"]}, {QUICK["vanish"]["steps"]} steps; {SEEDS[0]} seeds.
     Full: rates {FULL["rates"][0]} to {FULL["rates"][-1]:g}, width {FULL["explode"]["width"]},
     {FULL["explode"]["steps"]:,} steps; gaps to {FULL["gaps"][-1]} words, width {FULL["vanish"]["width"]},
@@ -124,4 +128,5 @@ CLAIM = Claim(
     note="""One of the notes offers truncation in time as the remedy for both ills. Truncation bounds how far a gradient
     travels, so it cannot explode over longer ways; what has vanished it does not bring back, but leaves out.""",
     run=run,
+    chapter=3,
 )

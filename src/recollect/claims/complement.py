@@ -2,6 +2,8 @@
 
 The share of each is fitted on validation and the three are compared on a test part that neither has seen. The text is
 source code of Python's own library, so the figures differ a little between versions of Python.
+
+In the first form the network had 100 and 400 steps, and what the mixture gained after 400 lay around the margin.
 """
 
 import sysconfig
@@ -25,7 +27,7 @@ EVERY = 8  # of so many files one is for validation and the next for the test
 TOKENS = (20_000, 100_000)  # of either part that are measured
 ORDER = 5
 WIDTH = (96, 512)
-BUDGETS = ((100, 400), (500, 4000))  # steps of the network: a short training and a longer one
+BUDGETS = ((200, 1000), (500, 4000))  # steps of the network: a short training and a longer one
 CONTEXT, BATCH = 64, (16, 64)
 RATE = (5e-3, 2e-3)
 SEEDS = (3, 3)
@@ -117,4 +119,5 @@ CLAIM = Claim(
     mixture is more than {decimal(MARGIN)} nats a character below the better of both; within limits if at one budget
     only; does not hold if no seed gains that much at either; otherwise undecided.""",
     run=run,
+    chapter=2,
 )

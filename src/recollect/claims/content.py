@@ -269,7 +269,7 @@ def articles_are_passed_over(
 def judge(right: Sequence[float], verbs: bool | None, articles: bool | None) -> Verdict:
     """From the share of right foods of each seed, and whether each half of the claim is so."""
     if min(right) < LEARNT:
-        return Verdict.UNDECIDED
+        return Verdict.NOT_LEARNT
     if verbs or articles:
         return Verdict.HOLDS if verbs and articles else Verdict.LIMITS
     return Verdict.FAILS if verbs is False and articles is False else Verdict.UNDECIDED
@@ -281,7 +281,7 @@ CLAIM = Claim(
         "Bloem 2019, Transformers from scratch",
         "Jain & Wallace 2019, Attention is not Explanation",
         "Wiegreffe & Pinter 2019, Attention is not not Explanation",
-        "000_9b45f3fd679b11ad.txt",
+        "the self-attention note: 「“walks” 这个动词需要与“cat”建立联系」",
     ),
     experiment="""A causal Transformer learns generated sentences in which the subject, before or after another noun,
     decides what the verb takes, and another one a language in which its article decides too; weights are averaged over
@@ -293,9 +293,10 @@ CLAIM = Claim(
     {RATHER} times that on the other noun. Articles are hardly looked at if in every seed other words give them at most
     {in_words(LITTLE)} of an even share, and in all seeds less than in any where articles decide and at least
     {decimal(LEARNT)} of the foods are right. Holds if both is so; within limits if one of both is; does not hold if
-    neither is so in any seed (and, of verbs, any order); otherwise undecided, as where in some seed less than
+    neither is so in any seed (and, of verbs, any order); otherwise undecided. Not learnt where in some seed less than
     {decimal(LEARNT)} of the foods are right.""",
     run=run,
+    chapter=8,
     note="""The note speaks of dot products between word vectors. In a trained Transformer weights come from queries and
     keys of every layer, and the look that counts may be taken from another place than the verb's own. An earlier form
     of this experiment, with the subject always in the first place, was judged on its third setting, after weights had

@@ -74,7 +74,7 @@ def run(effort: Effort) -> Found:
 
 CLAIM = Claim(
     statement="The weights by which attention mixes positions depend on the input; those of a convolution do not.",
-    sources=("Vaswani et al. 2017", "001_56d5b8bda4e4cf77.txt"),
+    sources=("Vaswani et al. 2017", "the overview note: 「注意力机制使用动态权重」"),
     experiment="Give each layer two inputs and compare the matrices by which it mixes positions.",
     decided=f"""{PAIRS} pairs of inputs of {STEPS} steps, width {DIM}, float64: ∂y/∂x of a convolution and of a linear
     window differs by at most {STATIC:g}; attention's weights by a mean total variation of at least {MOVES:g} for every
@@ -82,5 +82,6 @@ CLAIM = Claim(
     note="""What attention learns (W_q, W_k, W_v) is as fixed after training as a convolution's kernel; what changes
     with the input is the mixing that these compute. Gates of an LSTM are chosen by the input as well.""",
     run=run,
+    chapter=7,
     deterministic=True,
 )

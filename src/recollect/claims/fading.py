@@ -6,7 +6,8 @@ word that was written says anything about a symbol that is still to come.
 
 The first form of this experiment exchanged the source under a decoder that copied 8 symbols from either end, and looked
 at how far its forecasts moved by their place in the target. One vector had only half of those symbols right, the choice
-of direction was made at the start, and each place asked for other symbols: early and late could not be compared.
+of direction was made at the start, and each place asked for other symbols: early and late could not be compared. In the
+second form one decoder of nine had not learnt to copy four symbols after 900 steps; now they are three.
 """
 
 import random
@@ -21,13 +22,14 @@ from ..tasks.translation.task import TranslationTask
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.copying import FORWARD, Copying, choose, full_form, lines, quick_form, right, train_each
 from .laboratory.figures import apart, decimal, limits, scientific, show
+from .laboratory.floor import Floor
 
 MODELS = {name: {"model": name} for name in ("fixed", "context", "attend")}
 TOLD = ("context", "attend")  # the models that are told of the source again
 OTHER_WORDS = "wxyz"
 QUARTER = 4  # the fewest and the most other words are compared, a quarter of all numbers each
 MARGIN = 0.05  # of the share of right symbols
-LEARNT = 0.9  # right symbols after the fewest other words, at least
+FLOOR = Floor(easy="after the fewest other words", figure="right symbols", least=0.9, models="every decoder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +43,8 @@ class Waiting(Copying):
         return [*before, FORWARD, *words]
 
 
-QUICK = quick_form(Waiting(shortest=4, longest=4, idle=11, test=3000), steps=900)
-FULL = full_form(Waiting(shortest=8, longest=8, idle=95, train=100_000, test=10_000), steps=10_000)
+QUICK = quick_form(Waiting(shortest=3, longest=3, idle=11, test=1500), steps=600)
+FULL = full_form(Waiting(shortest=6, longest=6, idle=47, train=60_000, test=5_000), steps=2_500)
 
 
 def run(effort: Effort) -> Found:
@@ -61,6 +63,7 @@ def run(effort: Effort) -> Found:
             f"right symbols after 0 to {part - 1} other words, less those after {idle + 1 - part} to {idle}: "
             + ", ".join(f"{name} {show(losses[name])} of {show(first[name])}" for name in MODELS)
             + limits(verdict, f"; the limits: only {' and '.join(helped)} loses less than fixed")
+            + (f"; {missing}" if (missing := FLOOR.missing(first)) else "")
         ),
         figures={"right by words before": shares, "first quarter": first, "last quarter": last, "loss": losses},
         charts=[
@@ -91,8 +94,8 @@ def after(model: Any, task: TranslationTask, waiting: Waiting) -> list[float]:
 
 def judge(losses: Mapping[str, Sequence[float]], first: Mapping[str, Sequence[float]]) -> Verdict:
     """From each seed's loss of right symbols between few and many other words, and what was right after few."""
-    if min(min(each) for each in first.values()) < LEARNT:
-        return Verdict.UNDECIDED
+    if FLOOR.missing(first):
+        return Verdict.NOT_LEARNT
     if max(losses["fixed"]) <= MARGIN:
         return Verdict.FAILS
     helped = [apart(losses[name], losses["fixed"], MARGIN) for name in TOLD]
@@ -106,7 +109,7 @@ CLAIM = Claim(
     sources=(
         "Cho et al. 2014, Learning Phrase Representations using RNN Encoder–Decoder",
         "Bahdanau, Cho & Bengio 2015, Neural Machine Translation by Jointly Learning to Align and Translate",
-        "001_56d5b8bda4e4cf77.txt",
+        "the overview note: 「decoder会逐渐“遗忘”源端序列的信息」",
     ),
     experiment="""Three GRU decoders copy random symbols after none to many other words: one hears of the source in its
     first state, one at every step, one attends. Right symbols are counted by the number of words written before.""",
@@ -116,9 +119,9 @@ CLAIM = Claim(
     symbols in the quarter with the fewest other words less that in the quarter with the most. Holds if it is above
     {decimal(MARGIN)} in every seed of `fixed` and every loss of `context` and of `attend` is by {decimal(MARGIN)} below
     all of those; within limits if that is so of only one of them; does not hold if no seed of `fixed` loses more than
-    {decimal(MARGIN)} or neither of the others loses less; otherwise undecided, as where some seed of any of the three
-    has less than {decimal(LEARNT)} right in the first quarter.""",
+    {decimal(MARGIN)} or neither of the others loses less; otherwise undecided. {FLOOR}""",
     run=run,
+    chapter=5,
     note="""The note describes a decoder that hears of the source only in its first state, which is Sutskever et al.'s
     (2014), beside the formulas of Cho et al. (2014), whose decoder hears of it at every step. In the second of them the
     word follows from the state of its own step: P(y_t | …) = g(h_t, y_{t−1}, c), not from h_{t−1}. The verdict is about

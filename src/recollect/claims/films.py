@@ -95,7 +95,7 @@ CLAIM = Claim(
     sources=(
         "Bloem 2019, Transformers from scratch",
         "Koren, Bell & Volinsky 2009, Matrix Factorization Techniques for Recommender Systems",
-        "000_9b45f3fd679b11ad.txt",
+        "the self-attention note: 「某个维度可能对应“浪漫”」",
     ),
     experiment=f"""Ratings are made from {RANK} known features of each film and each user; vectors of {RANK} dimensions
     are learned from them and held to the truth: as a space, and each true feature against its best single dimension.
@@ -106,6 +106,7 @@ CLAIM = Claim(
     dimension is at least {decimal(ENOUGH)}; within limits (up to a rotation) if only the least canonical correlation
     is; does not hold if no seed's is; otherwise undecided.""",
     run=run,
+    chapter=8,
     note="""The note says that a dimension may come to stand for romance and another for action. Since any rotation
     of all vectors gives the same scores, the ratings alone cannot make it so: a direction has a meaning, an axis
     need not.""",

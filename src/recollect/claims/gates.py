@@ -5,12 +5,15 @@ from typing import Any
 
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.figures import bars, curves, said_each, sentence
+from .laboratory.floor import Floor
 from .laboratory.training import train_seeds
 
 LEARNED = 0.02  # squared error; knowing only the later of the two numbers gives 1/12, neither of them 1/6
 GATED = ("lstm", "gru")
 PLAIN = "rnn"
 CELLS = {"rnn": {}, "lstm": {"forget_bias": 1.0}, "gru": {}}
+EASY = 10
+FLOOR = Floor(easy=f"at T = {EASY}", figure="squared error", most=LEARNED, models="every cell")
 QUICK: dict[str, Any] = {
     "lengths": (100,),
     "rates": {"rnn": (1e-2, 1e-3), "lstm": (1e-2,), "gru": (1e-2,)},
@@ -18,16 +21,16 @@ QUICK: dict[str, Any] = {
 }
 FULL: dict[str, Any] = {
     "lengths": (100, 200),
-    "rates": dict.fromkeys(CELLS, (1e-2, 3e-3, 1e-3)),
-    "run": {"steps": 5000, "width": 64, "batch": 64},
+    "rates": {"rnn": (3e-3, 1e-3), "lstm": (3e-3,), "gru": (3e-3,)},
+    "run": {"steps": 2000, "width": 64, "batch": 64},
 }
-SEEDS = 2, 3
+SEEDS = 3, 3
 
 
 def run(effort: Effort) -> Found:
     terms = effort.pick(QUICK, FULL)
     found: dict[int, dict[str, list[float]]] = {}
-    for length in terms["lengths"]:
+    for length in (EASY, *terms["lengths"]):
         found[length] = {}
         for cell, settings in CELLS.items():
             common = terms["run"] | settings | {"layers": 1, "length": length, "split": "test"}
@@ -55,6 +58,8 @@ def run(effort: Effort) -> Found:
 
 def judge(found: Mapping[int, Mapping[str, Sequence[float]]]) -> tuple[Verdict, str]:
     """From {T: {cell: squared error of each seed}}."""
+    if missing := FLOOR.missing(found[min(found)]):
+        return Verdict.NOT_LEARNT, missing
 
     def all_learn(length: int, cell: str) -> bool:
         return all(error < LEARNED for error in found[length][cell])
@@ -79,22 +84,29 @@ def judge(found: Mapping[int, Mapping[str, Sequence[float]]]) -> tuple[Verdict, 
     return Verdict.UNDECIDED, "no length that a gated cell learns with every seed and the plain one with none"
 
 
+def _form(terms: Mapping[str, Any], seeds: int) -> str:
+    run = terms["run"]
+    rates = ", ".join(f"{cell} {' or '.join(f'{rate:g}' for rate in each)}" for cell, each in terms["rates"].items())
+    return (
+        f"T = {', '.join(map(str, terms['lengths']))}, width {run['width']}, {run['steps']:,} steps of {run['batch']} "
+        f"rows, rates {rates} (of two the better by validation), {seeds} seeds"
+    )
+
+
 CLAIM = Claim(
     statement="Cells with gates (LSTM, GRU) learn longer lags than the plain recurrent cell.",
     sources=(
         "Hochreiter & Schmidhuber 1997, Long Short-Term Memory",
         "Chung 2014, Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling (arXiv 1412.3555)",
-        "001_56d5b8bda4e4cf77.txt",
+        "the overview note: 「由于梯度消失，RNN无法处理长期依赖关系」",
     ),
     experiment="""One layer of each cell is trained to add two marked numbers out of T, asked for at the end. LSTM and
     GRU are judged apart.""",
-    decided=f"""A cell has learnt T when the squared error is below {LEARNED} with every seed (the later number alone:
-    1/12, neither: 1/6). A gated cell learns longer lags when it has learnt a T that the plain one learns with no seed.
-    Holds: both do; within limits: one. Does not hold: the plain one learns a T that neither does. Quick: T =
-    {QUICK["lengths"][0]}, width {QUICK["run"]["width"]}, {QUICK["run"]["steps"]} steps of {QUICK["run"]["batch"]} rows,
-    {SEEDS[0]} seeds, rate {QUICK["rates"]["gru"][0]}, for the plain cell also {QUICK["rates"]["rnn"][1]} and the better
-    of the two by validation. Full: T = {FULL["lengths"][0]} and {FULL["lengths"][1]}, width {FULL["run"]["width"]},
-    {FULL["run"]["steps"]:,} steps of {FULL["run"]["batch"]} rows, {SEEDS[1]} seeds, the best of three rates for all.
-    The LSTM's forget gates start at a bias of {CELLS["lstm"]["forget_bias"]:g}.""",
+    decided=f"""{FLOOR} A cell has learnt T when the squared error is below {LEARNED} with every seed (the later number
+    alone: 1/12, neither: 1/6). A gated cell learns longer lags when it has learnt a T that the plain one learns with no
+    seed. Holds: both do; within limits: one. Does not hold: the plain one learns a T that neither does. Quick:
+    {_form(QUICK, SEEDS[0])}. Full: {_form(FULL, SEEDS[1])}. The LSTM's forget gates start at a bias of
+    {CELLS["lstm"]["forget_bias"]:g}.""",
     run=run,
+    chapter=4,
 )

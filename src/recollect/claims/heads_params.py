@@ -47,11 +47,12 @@ def run(effort: Effort) -> Found:
 
 CLAIM = Claim(
     statement="More heads give attention more parameters to learn.",
-    sources=("002_4ebd1d3d18a29ec3.txt",),
+    sources=("the Transformer note: 「可以增加可学习的参数数量」",),
     experiment=f"Count the weights of attention with {HEADS[0]} to {HEADS[-1]} heads at one width.",
     decided=f"Width {DIM}, heads {HEADS}: holds if the count grows with every step, else it does not.",
-    note="""Note 002 says that h heads add 3·h parameters. In the paper (Vaswani et al. 2017, section 3.2.2) each head
-    works in d/h dimensions, so that the cost of all heads is that of one of full width.""",
+    note="""The Transformer note says that h heads add 3·h parameters. In the paper (Vaswani et al. 2017, section 3.2.2)
+    each head works in d/h dimensions, so that the cost of all heads is that of one of full width.""",
     run=run,
+    chapter=9,
     deterministic=True,
 )

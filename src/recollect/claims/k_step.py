@@ -102,7 +102,7 @@ def judge(errors: Errors, free: Sequence[float], mean: Sequence[float]) -> Verdi
 
 CLAIM = Claim(
     statement="Errors accumulate when a model's predictions are fed back to it.",
-    sources=("Zhang et al., Dive into Deep Learning, Sequence models", "003_c6efc9a4698e0e4d.txt"),
+    sources=("Zhang et al., Dive into Deep Learning, Sequence models", "the sequence-model note: 「误差不断积累」"),
     experiment=f"""d2l's MLP of width {SETTINGS["width"]} reads {SETTINGS["lookback"]} points of the noisy sine (600 to
     learn from, 400 to test), says the next and goes on from what it said; beside it the same network says {KS[-1]}
     points at once.""",
@@ -113,4 +113,5 @@ CLAIM = Claim(
     at once, in all seeds but one at least, and running freely is worse than predicting the mean, in the median; else it
     holds within limits.""",
     run=run,
+    chapter=1,
 )

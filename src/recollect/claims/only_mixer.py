@@ -85,12 +85,18 @@ def run(effort: Effort) -> Found:
 
 CLAIM = Claim(
     statement="In a Transformer block only attention moves information between positions.",
-    sources=("Vaswani et al. 2017", "000_9b45f3fd679b11ad.txt", "004_ae40ae433d185804.txt"),
+    sources=(
+        "Vaswani et al. 2017",
+        "the self-attention note: 「唯一在向量之间传播信息的操作」",
+        "the lecture note: 「向量之间的唯一交互发生在自注意力层内部」",
+    ),
     experiment="∂y_t/∂x_s of every part of the block: zero for t ≠ s in all but attention.",
     decided=f"""{STEPS} positions of width {DIM}, float64: norms (layer, rms), feed-forward networks (relu, gelu,
     swiglu) and the block with attention's output weights at 0 must be exactly 0 across positions; attention above 0 at
     each earlier position.""",
-    note="Note 004 speaks of a residual connection that does the normalising: they are two parts, and neither mixes.",
+    note="""The lecture note speaks of a residual connection that does the normalising: they are two parts, and neither
+    mixes.""",
     run=run,
+    chapter=10,
     deterministic=True,
 )

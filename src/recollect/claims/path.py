@@ -3,6 +3,9 @@
 Changed after its first run, the thresholds left as they were. The step at which the answer is asked was among the steps
 compared, and in a model with a shortcut its own gradient is the largest, though it has no path to cover: distances now
 begin at 1 after training as they did before it. And 400 steps left one of three Transformers at 89% right: now 800.
+
+Changed again: the trained RNN was no better than chance, so that its gradient was that of a model that had learnt
+nothing. All models now also learn to copy over a short silence, and without that there is no verdict.
 """
 
 import statistics
@@ -17,7 +20,8 @@ from ..layers import LAYERS
 from ..tasks.memory.task import MemoryTask
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.analysis import outputs
-from .laboratory.figures import rows
+from .laboratory.figures import rows, said_each, sentence
+from .laboratory.floor import Floor
 from .laboratory.training import train_seeds
 
 # before training: bare layers with torch's first weights
@@ -26,8 +30,9 @@ LAYER_NAMES = ("attention", "lstm", "gru", "rnn")
 JOINED, CUT = 0.2, 1e-3  # mean gradient at the far end as a share of that at distance 1
 
 # after training: copy one symbol over a silence
-MODELS = ("transformer", "lstm", "rnn")
-DISTANCE = (40, 200)  # quick, full
+MODELS = ("transformer", "rnn")
+NEAR = 2  # the short silence
+DISTANCE = (40, 200)  # the long one: quick, full
 STEPS = (800, 3_000)
 SEEDS = (3, 5)
 SETTINGS: dict[str, Any] = {
@@ -40,6 +45,7 @@ SETTINGS: dict[str, Any] = {
     "eval_rows": 256,
 }
 ROWS = 64
+FLOOR = Floor(easy=f"over {NEAR} steps", figure="right answers", least=0.9, models="every model")
 REACHES, LOST = 0.5, 0.1  # gradient at the symbol as a share of the largest at any distance
 
 
@@ -64,13 +70,23 @@ def felt(model: Any, task: MemoryTask) -> Tensor:
     return gradient.norm(dim=-1).mean(dim=0).cpu().flip(0)[1:]
 
 
-def judge(before: Mapping[str, float], after: Mapping[str, Sequence[float]]) -> Verdict:
-    """`before`: far end over near end at the first weights; `after`: share at the symbol, over seeds."""
-    if before["attention"] < JOINED or before["rnn"] > CUT or min(after["transformer"]) < REACHES:
-        return Verdict.FAILS
+def judge(
+    before: Mapping[str, float], after: Mapping[str, Sequence[float]], easy: Mapping[str, Sequence[float]]
+) -> tuple[Verdict, str]:
+    """Far end over near end at the first weights; share at the symbol after training; answers over a short silence."""
+    if missing := FLOOR.missing(easy):
+        return Verdict.NOT_LEARNT, missing
+    if before["attention"] < JOINED:
+        return Verdict.FAILS, "attention's gradient does not reach the far end at the first weights"
+    if before["rnn"] > CUT:
+        return Verdict.FAILS, "the RNN's gradient reaches the far end at the first weights too"
+    if max(after["transformer"]) < REACHES:
+        return Verdict.FAILS, "after training the Transformer's does not reach the symbol"
+    if min(after["transformer"]) < REACHES or min(after["rnn"]) <= LOST < max(after["rnn"]):
+        return Verdict.UNDECIDED, "after training seeds differ"
     if max(after["rnn"]) <= LOST:
-        return Verdict.HOLDS
-    return Verdict.LIMITS if min(after["rnn"]) > LOST else Verdict.UNDECIDED
+        return Verdict.HOLDS, "what both learnt over a short silence reaches over the long one in attention alone"
+    return Verdict.LIMITS, "before training only: trained over the long silence, the RNN's gradient reaches it as well"
 
 
 def run(effort: Effort) -> Found:
@@ -78,6 +94,12 @@ def run(effort: Effort) -> Found:
     before = {name: float(curve[:, -1].mean() / curve[:, 0].mean()) for name, curve in grown.items()}
     distance = effort.pick(*DISTANCE)
     settings = SETTINGS | {"steps": effort.pick(*STEPS), "distance": distance}
+    easy = {
+        name: [
+            run.figures["accuracy"] for run in train_seeds("copy", name, effort, SEEDS, **settings | {"distance": NEAR})
+        ]
+        for name in MODELS
+    }
     runs = {name: train_seeds("copy", name, effort, SEEDS, **settings) for name in MODELS}
     profiles = {name: [felt(found.model, found.task) for found in each] for name, each in runs.items()}
     shares = {name: [float(profile[-1] / profile.max()) for profile in each] for name, each in profiles.items()}
@@ -89,14 +111,15 @@ def run(effort: Effort) -> Found:
     )
     ends = ", ".join(f"{name} {value:.2g}" for name, value in before.items())
     means = {name: torch.stack(each).mean(dim=0).clamp(min=1e-30).tolist() for name, each in profiles.items()}
+    verdict, limits = judge(before, shares, easy)
     return Found(
-        verdict=judge(before, shares),
+        verdict=verdict,
         summary=(
             f"At the first weights, gradient at distance {LENGTH - 1} as a share of that at distance 1: {ends}. After "
             f"training to copy a symbol over {distance} steps, gradient at the symbol as a share of the largest, mean "
-            f"and range over seeds: {told}."
+            f"and range over seeds: {told}. Answers right over {NEAR} steps: {said_each(easy)}. {sentence(limits)}"
         ),
-        figures={"before": before, "after": shares, "accuracy": accuracy, "distance": distance},
+        figures={"before": before, "after": shares, "accuracy": accuracy, "near": easy, "distance": distance},
         charts=[
             Chart(
                 "Gradient against distance, first weights",
@@ -118,16 +141,18 @@ def run(effort: Effort) -> Found:
 
 CLAIM = Claim(
     statement="Attention joins any two positions in one step, where an RNN needs as many steps as lie between them.",
-    sources=("Vaswani et al. 2017, table 1", "001_56d5b8bda4e4cf77.txt"),
+    sources=("Vaswani et al. 2017, table 1", "the overview note: 「任意两个token之间建立了distance = 1的平行关系」"),
     experiment="""The gradient from the last output to an input k steps back: of bare layers at their first weights, and
     of models trained to repeat one symbol after a silence.""",
-    decided=f"""First weights, width {WIDTH}, {LENGTH} steps, {DRAWS} draws: the mean gradient at the far end is at
-    least {JOINED:g} of that at distance 1 for attention, at most {CUT:g} for the RNN. Trained (copy, load
+    decided=f"""{FLOOR} First weights, width {WIDTH}, {LENGTH} steps, {DRAWS} draws: the mean gradient at the far end
+    is at least {JOINED:g} of that at distance 1 for attention, at most {CUT:g} for the RNN. Trained (copy, load
     {SETTINGS["load"]}, distance {DISTANCE[0]}; full {DISTANCE[1]}; one layer of width {SETTINGS["width"]}; {STEPS[0]}
     steps, full {STEPS[1]:,}; {SEEDS[0]} seeds, full {SEEDS[1]}): the gradient at the symbol is at least {REACHES:g} of
     the largest at any distance from 1 on in every Transformer and at most {LOST:g} in every RNN. If all RNNs are above
-    that: within limits, before training only; if some: undecided.""",
-    note="""Note 001 gives the distances 1 and N and concludes that long paths are solved. What the short path buys is a
-    gradient that arrives; what is done with it is for training.""",
+    that: within limits, before training only; if some, or some Transformers are below: undecided; if all Transformers
+    are below: does not hold.""",
+    note="""The overview note gives the distances 1 and N and concludes that long paths are solved. What the short path
+    buys is a gradient that arrives; what is done with it is for training.""",
     run=run,
+    chapter=11,
 )

@@ -109,15 +109,16 @@ CLAIM = Claim(
     sources=(
         "Vaswani et al. 2017, table 1",
         "Dao et al. 2022 (FlashAttention)",
-        "001_56d5b8bda4e4cf77.txt",
-        "004_ae40ae433d185804.txt",
+        "the overview note: 「呈平方级增长」",
+        "the lecture note: 「会占用大量内存」",
     ),
     experiment="""Fitted exponents of the operations and of the memory kept for training, with attention's weights
     written out and with the fused kernel; the time of a forward pass beside them.""",
     decided=f"""Width {DIM}, n = {LENGTHS[0]} to {LENGTHS[-1]:,}: n² is an exponent of at least {SQUARE}, n one of at
     most {STRAIGHT}. Holds if attention's score operations and its memory also when fused are n² and all of the LSTM's
     are n; within limits if the fused memory is not n². Time is shown and decides nothing.""",
-    note="""Notes 001 and 004 count memory among the costs that grow as n². That was so while the n × n weights were
-    written out; fused kernels keep a number a row instead. The KV cache grows as n.""",
+    note="""The overview note and the lecture note count memory among the costs that grow as n². That was so while the n
+    × n weights were written out; fused kernels keep a number a row instead. The KV cache grows as n.""",
     run=run,
+    chapter=11,
 )

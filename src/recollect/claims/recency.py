@@ -48,7 +48,7 @@ class Ends(Copying):
 MODELS = {name: {"model": name} for name in ("fixed", "attend")}
 LABELS = {"fixed": "one vector", "attend": "attention"}
 QUICK = quick_form(Ends(shortest=3, longest=12, test=500), steps=1000)
-FULL = full_form(Ends(shortest=3, longest=48, train=100_000, test=2000), steps=10_000)
+FULL = full_form(Ends(shortest=3, longest=48, train=100_000, test=2000), steps=4000)
 MARGIN = 0.05  # of the share of right symbols
 LEARNT = 0.9  # right symbols of the shortest sources, and of attention in the longest
 ALL = 0.95  # right symbols of the longest, from which on one vector has nothing to favour
@@ -117,8 +117,9 @@ def judge(
     `short` and `right` are the shares of right symbols of one vector, in the shortest sources and in the longest;
     `attend` and `control` attention's share and gain in the longest.
     """
-    learnt = min(*short, *attend) >= LEARNT
-    if not learnt or max(right) >= ALL or max(abs(each) for each in control) > MARGIN:
+    if min(*short, *attend) < LEARNT:
+        return Verdict.NOT_LEARNT
+    if max(right) >= ALL or max(abs(each) for each in control) > MARGIN:
         return Verdict.UNDECIDED
     if min(gains) > MARGIN:
         return Verdict.HOLDS
@@ -130,7 +131,7 @@ CLAIM = Claim(
     sources=(
         "Cho et al. 2014, On the Properties of Neural Machine Translation",
         "Sutskever, Vinyals & Le 2014, Sequence to Sequence Learning with Neural Networks",
-        "001_56d5b8bda4e4cf77.txt",
+        "the overview note: 「关于源端序列末尾的token的信息更多」",
     ),
     experiment="""A GRU that begins with its encoder's last state copies the first three of random symbols, from the
     beginning on, or the last three, from the end on, as a word asks; right symbols are counted by end in the longest
@@ -138,10 +139,11 @@ CLAIM = Claim(
     decided=f"""Quick: {QUICK.copying} out of {QUICK.copying.symbols}, {QUICK}, rate {scientific(QUICK.rate)}; full:
     {FULL.copying}, {FULL}, rate {scientific(FULL.rate)}; {QUICK.seeds} seeds. Holds if in every seed the end of the
     longest sources is right by more than {decimal(MARGIN)} more often than the beginning; does not hold if in none;
-    otherwise undecided, as where in some seed one vector has less than {decimal(LEARNT)} of the shortest sources right,
-    or {decimal(ALL)} and more of the longest, or attention less than {decimal(LEARNT)} of the longest or a difference
-    of more than {decimal(MARGIN)} between their ends.""",
+    otherwise undecided, as where in some seed one vector has {decimal(ALL)} and more of the longest sources right, or
+    attention a difference of more than {decimal(MARGIN)} between their ends. Not learnt where in some seed one vector
+    has less than {decimal(LEARNT)} of the shortest sources right, or attention of the longest.""",
     run=run,
+    chapter=5,
     note="""An earlier form of this experiment did not hold, but one vector had .945 of its 6 symbols right there, so
     that there was little to favour. It was redesigned for that reason.""",
 )

@@ -94,12 +94,18 @@ def run(effort: Effort) -> Found:
 
 CLAIM = Claim(
     statement="Convolution needs depth to see far.",
-    sources=("van den Oord et al. 2016 (WaveNet)", "Bai, Kolter & Koltun 2018", "004_ae40ae433d185804.txt"),
+    sources=(
+        "van den Oord et al. 2016 (WaveNet)",
+        "Bai, Kolter & Koltun 2018",
+        "the lecture note: 「除非堆积很多一维卷积层」",
+    ),
     experiment="Count by gradient how many inputs reach the last output of a stack, by depth and dilation.",
     decided=f"""{KERNEL} taps, {DEPTHS[0]} to {DEPTHS[-1]} layers: measured must equal 1 + (k−1)·Σ dilation. Within
     limits if seeing {TARGET:,} inputs takes at least {MANY} times as many layers without dilation as with dilations
     that double: depth then matters, but its logarithm is enough.""",
-    note="Note 004 has plain stacks in mind, where the field grows by k − 1 a layer; it does not mention dilation.",
+    note="""The lecture note has plain stacks in mind, where the field grows by k − 1 a layer; it does not mention
+    dilation.""",
     run=run,
+    chapter=11,
     deterministic=True,
 )

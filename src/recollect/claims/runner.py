@@ -18,7 +18,7 @@ from ..core.sharing import share_text
 from ..training.folder import commit, machine
 from ..training.loop import Interrupted
 from ..training.progress import format_seconds
-from . import load, names
+from . import code_of, load, names
 from .claim import Claim, Effort
 from .laboratory.watch import watched
 
@@ -80,6 +80,8 @@ class RowShape(TypedDict):
     effort: NotRequired[str]
     device: NotRequired[str]
     seeds: NotRequired[int | None]
+    chapter: NotRequired[int | None]
+    code: NotRequired[str]
     commit: NotRequired[str]
     machine: NotRequired[dict[str, str | float | None]]
 
@@ -87,7 +89,9 @@ class RowShape(TypedDict):
 def check_row(row: Any) -> None:
     """Refuse what is no row of a claim."""
     typed.read(row, RowShape)
-    typed.check_bounds(row, counts=("seconds", "seeds"), names=("id", "verdict", "name", "x", "title", "level_name"))
+    typed.check_bounds(
+        row, counts=("seconds", "seeds", "chapter"), names=("id", "verdict", "name", "x", "title", "level_name")
+    )
     for number, chart in enumerate(row["charts"]):
         check_chart(chart, f"charts[{number}]")
 
@@ -125,14 +129,18 @@ def _stands(row: dict[str, Any] | None, head: dict[str, Any]) -> bool:
     """Whether a row still answers the question: the same claim, decided in the same way, at the same effort."""
     if row is None or row["verdict"] == FAILED:
         return False
-    return all(row.get(key) == head[key] for key in ("experiment", "decided", "effort", "device", "seeds"))
+    return all(row.get(key) == head[key] for key in ("experiment", "decided", "code", "effort", "device", "seeds"))
 
 
-def _head(claim: Claim, effort: Effort) -> dict[str, Any]:
+def _head(name: str, claim: Claim, effort: Effort) -> dict[str, Any]:
     """What is known of a row before its experiment."""
-    about = {name: value for name, value in asdict(claim).items() if name != "run"}
     how = {"effort": "full" if effort.full else "quick", "device": effort.device, "seeds": effort.seeds}
-    return {"schema": SCHEMA} | about | {"sources": list(claim.sources)} | how
+    return {"schema": SCHEMA} | words(claim) | how | {"code": code_of(name, effort.full)}
+
+
+def words(claim: Claim) -> dict[str, Any]:
+    """What a row says of a claim, whatever was found."""
+    return {key: value for key, value in asdict(claim).items() if key != "run"} | {"sources": list(claim.sources)}
 
 
 def _try(name: str, effort: Effort, before: dict[str, Any] | None) -> dict[str, Any]:
@@ -142,7 +150,7 @@ def _try(name: str, effort: Effort, before: dict[str, Any] | None) -> dict[str, 
     row: dict[str, Any] = {"schema": SCHEMA, "id": name, "statement": "", "figures": {}, "charts": []}
     try:
         claim = load(name)
-        row |= _head(claim, effort)
+        row |= _head(name, claim, effort)
         if before is not None and _stands(before, row):
             return before
         found = claim.run(effort)

@@ -62,7 +62,7 @@ def _rises(values: Sequence[float]) -> bool:
 
 
 def explodes(plain: Mapping[int, Seen]) -> bool:
-    """Whether gradients explode without the scale, as note 004 says they would."""
+    """Whether gradients explode without the scale, as the lecture note says they would."""
     growth = plain[WIDTHS[-1]].query / plain[WIDTHS[0]].query
     return max(seen.steepest for seen in plain.values()) > LIMIT + 1e-5 or growth > GROWTH
 
@@ -120,15 +120,21 @@ def _lines(plain: Mapping[int, Seen], scaled: Mapping[int, Seen], what: str) -> 
 
 CLAIM = Claim(
     statement="Dividing scores by √d keeps the softmax of attention from saturating.",
-    sources=("Vaswani et al. 2017", "000_9b45f3fd679b11ad.txt", "002_4ebd1d3d18a29ec3.txt", "004_ae40ae433d185804.txt"),
+    sources=(
+        "Vaswani et al. 2017",
+        "the self-attention note: 「点积的值会变得很大」",
+        "the lecture note: 「来使得相似性有一个限定范围」",
+    ),
     experiment=f"Random normal queries, {KEYS} random keys each, with and without the scale, at growing width.",
     decided=f"""{QUERIES:,} queries a width, widths {WIDTHS}. Saturates: the mean largest weight rises with d and
     reaches {SATURATED} unscaled; kept: it stays within {STEADY} over all widths scaled; and the median Jacobian of the
     softmax at d = {WIDTHS[-1]} is at least {LOST:g} times smaller unscaled. The first two alone: within limits.
     Exploding would be a softmax Jacobian above {LIMIT} or a query's gradient more than {GROWTH:g} times greater at d =
     {WIDTHS[-1]} than at d = {WIDTHS[0]}.""",
-    note="""Note 004 gives two reasons for the scale, gradients that explode and gradients that vanish. A softmax cannot
-    make a gradient explode: its Jacobian's norm is never above ½. Note 000 has the other reason alone.""",
+    note="""The lecture note gives two reasons for the scale, gradients that explode and gradients that vanish. A
+    softmax cannot make a gradient explode: its Jacobian's norm is never above ½. The self-attention note has the other
+    reason alone.""",
     run=run,
+    chapter=8,
     deterministic=True,
 )

@@ -83,14 +83,15 @@ def run(effort: Effort) -> Found:
 
 CLAIM = Claim(
     statement="In self-attention a token is most like itself.",
-    sources=("002_4ebd1d3d18a29ec3.txt",),
+    sources=("the Transformer note: 「自身相似度肯定最高」",),
     experiment=f"""Sequences of {TOKENS} random normal tokens: how often is a token's largest attention weight on
     itself, by raw x·x and through random W_q and W_k?""",
     decided=f"""Widths {WIDTHS}, {ROWS} sequences, {SEEDS} seeds. Holds if the share is at least {ALWAYS:.1%}
     everywhere, with and without projections; within limits if by raw x·x it is at least {NEARLY:.0%} from d = {WIDE} on
     for every seed; else it does not hold.""",
-    note="""Note 002 says that a token's similarity to itself is certainly the highest. That is a fact about long
-    vectors compared with themselves; queries and keys come from two different matrices, and before training they owe
-    each other nothing.""",
+    note="""The Transformer note says that a token's similarity to itself is certainly the highest. That is a fact about
+    long vectors compared with themselves; queries and keys come from two different matrices, and before training they
+    owe each other nothing.""",
     run=run,
+    chapter=8,
 )

@@ -190,9 +190,9 @@ CLAIM = Claim(
         "Blelloch 1990",
         "Martin & Cundy 2018",
         "Lim et al. 2024 (DEER)",
-        "001_56d5b8bda4e4cf77.txt",
-        "002_4ebd1d3d18a29ec3.txt",
-        "004_ae40ae433d185804.txt",
+        "the overview note: 「RNN的串行计算阻碍了训练时的并行计算」",
+        "the Transformer note: 「较难进行并行化处理」",
+        "the lecture note: 「它并没有很好的并行处理」",
     ),
     experiment="""The longest chain of dependent operations by length; a linear recurrence by scan against its loop;
     Newton's method over all steps of a tanh RNN at once, calm and chaotic; time at equal operations as an
@@ -201,7 +201,8 @@ CLAIM = Claim(
     most {CONSTANT}; the scan is within {EXACT:g} of the loop. Newton on {NEWTON} steps, width {WIDTH}, calm (gain,
     input σ = {CALM}) and chaotic ({WILD}): reaching {REACHED:g} within n/{FEW} rounds in neither: holds; in one: within
     limits; in both: does not hold.""",
-    note="""Notes 001, 002 and 004 speak of RNNs as such; the limit is in the nonlinearity on the path of the state, not
-    in recurrence. A round of Newton's method costs W³ a step instead of W².""",
+    note="""The overview, the Transformer and the lecture note speak of RNNs as such; the limit is in the nonlinearity
+    on the path of the state, not in recurrence. A round of Newton's method costs W³ a step instead of W².""",
     run=run,
+    chapter=11,
 )

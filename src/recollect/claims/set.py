@@ -82,15 +82,16 @@ CLAIM = Claim(
     sources=(
         "Vaswani et al. 2017",
         "Lee et al. 2019 (Set Transformer)",
-        "000_9b45f3fd679b11ad.txt",
-        "002_4ebd1d3d18a29ec3.txt",
+        "the self-attention note: 「本质上是一种集合操作」",
+        "the Transformer note: 「将输入的词任意打乱，其注意力信息也是相同的」",
     ),
     experiment="Permute the inputs of full attention and see whether the outputs are permuted alike and nothing else.",
     decided=f"""{ORDERS} random permutations of {STEPS} inputs, float64: without positions an error of at most
     {scientific(laws.TOLERANCE[torch.float64])}; with sinusoid, learned, rotary and ALiBi positions a change of at least
     {BROKEN:g} under every permutation (else: within limits).""",
-    note="""Note 002 says that a shuffled input gives the same attention; what is the same is the set of outputs, which
-    change places with their inputs, as note 000 says.""",
+    note="""The Transformer note says that a shuffled input gives the same attention; what is the same is the set of
+    outputs, which change places with their inputs, as the self-attention note says.""",
     run=run,
+    chapter=9,
     deterministic=True,
 )

@@ -17,6 +17,7 @@ from ..tasks.memory.settings import Config
 from ..tasks.memory.task import AddingTask
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.figures import apart, bars, curves, sentence, show
+from .laboratory.floor import Floor
 from .laboratory.training import fit
 
 WAYS = {"shared": True, "a set for each step": False, "a set for each step, narrow": False}
@@ -24,6 +25,9 @@ SHARED, OWN, NARROW = WAYS
 QUICK = {"rows": 200, "length": 12, "width": 16, "narrow": 4, "steps": 600, "batch": 50}
 FULL = {"rows": 1000, "length": 24, "width": 32, "narrow": 6, "steps": 5000, "batch": 100}
 RATE = 5e-3
+FLOOR = Floor(
+    easy="on the rows it learns from", figure="squared error", most=1 / 24, models="each of the two wide ones"
+)
 SEEDS = 3, 5
 
 
@@ -90,7 +94,7 @@ def run(effort: Effort) -> Found:
     errors = {way: [each.valid for each in runs] for way, runs in found.items()}
     learnt = {way: [each.train for each in runs] for way, runs in found.items()}
     params = {way: runs[0].params for way, runs in found.items()}
-    verdict, limits = judge(params, gaps, errors)
+    verdict, limits = judge(params, gaps, errors, {way: learnt[way] for way in (SHARED, OWN)})
     effects = "; ".join(
         f"{way} ({params[way]:,} parameters): validation {show(errors[way], 4)}, of which above training "
         f"{show(gaps[way], 4)}"
@@ -133,9 +137,14 @@ def learn(way: str, seed: int, device: str, terms: Mapping[str, int]) -> Fitted:
 
 
 def judge(
-    params: Mapping[str, int], gaps: Mapping[str, Sequence[float]], errors: Mapping[str, Sequence[float]]
+    params: Mapping[str, int],
+    gaps: Mapping[str, Sequence[float]],
+    errors: Mapping[str, Sequence[float]],
+    learnt: Mapping[str, Sequence[float]],
 ) -> tuple[Verdict, str]:
-    """From the parameters, and [of each seed] how far validation lies above training, and the error itself."""
+    """From the parameters, how far validation lies above training, its error, and the error of training."""
+    if missing := FLOOR.missing(learnt):
+        return Verdict.NOT_LEARNT, missing
     if params[SHARED] >= params[OWN]:
         return Verdict.FAILS, "sharing saves no parameters"
     less = apart(gaps[SHARED], gaps[OWN])
@@ -156,11 +165,11 @@ def judge(
 
 CLAIM = Claim(
     statement="Sharing weights over time lowers the number of parameters and the overfitting.",
-    sources=("Goodfellow 2016, Deep Learning, chapter 10", "001_56d5b8bda4e4cf77.txt"),
+    sources=("Goodfellow 2016, Deep Learning, chapter 10", "the overview note: 「可以减少模型参数量，降低过拟合风险」"),
     experiment="""Plain recurrent cells, one with the same weights at every step and one with a set for each, learn
     to add two marked numbers from few rows; a narrow one with own weights has about as many parameters as the
     shared one.""",
-    decided=f"""Overfitting is the squared error on fresh rows less that on the rows learnt from. Holds: fewer
+    decided=f"""{FLOOR} Overfitting is the squared error on fresh rows less that on the rows learnt from. Holds: fewer
     parameters, and for every pair of seeds less overfitting and a lower error on fresh rows. Within limits: one of the
     two. Does not hold: at least as much overfitting for every pair of seeds. Quick: {QUICK["rows"]} rows of
     {QUICK["length"]} steps, width {QUICK["width"]} (narrow: {QUICK["narrow"]}), {QUICK["steps"]} steps of
@@ -171,4 +180,5 @@ CLAIM = Claim(
     Shared weights are one rule for every step; how much a word changes the state still depends on the word and the
     state.""",
     run=run,
+    chapter=2,
 )

@@ -110,7 +110,10 @@ def judge(ratios: Mapping[str, Sequence[float]], fresh: Mapping[str, Sequence[fl
 
 CLAIM = Claim(
     statement="What was learnt of a series serves only while its dynamics stay as they were.",
-    sources=("Zhang et al., Dive into Deep Learning, Sequence models", "003_c6efc9a4698e0e4d.txt"),
+    sources=(
+        "Zhang et al., Dive into Deep Learning, Sequence models",
+        "the sequence-model note: 「序列本身的动力学不会改变」",
+    ),
     experiment=f"""A linear autoregression and a GRU learn sin({decimal(RATE)}t) with a little noise, {LOOKBACK} points
     in and {HORIZON} out; in the test the rate becomes {decimal(NEW_RATE)}. The same models trained on
     {decimal(NEW_RATE)} show what the new stretch costs in itself.""",
@@ -121,6 +124,7 @@ CLAIM = Claim(
     that of the same model trained on the new frequency. The GRU that learnt from many frequencies is shown and does not
     decide.""",
     run=run,
+    chapter=1,
     note="""The note says that new dynamics cannot be foretold from the data at hand. That is so of a frequency that was
     never met; what must stay is the law that makes the data, which may well produce changing frequencies.""",
 )

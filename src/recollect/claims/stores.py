@@ -2,6 +2,8 @@
 
 Before its first run the quick form was made easier to learn (a vocabulary of 16, rotary positions for attention, a rate
 for each kind of model, 500 steps), since attention had not learnt a like task in as many steps for the claim `score`.
+In that form attention did not learn two pairs, at width 16 and rate .01. It has 24 and .003 now, and what each
+store keeps of the lightest load must have been learnt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,27 +12,29 @@ from typing import Any
 
 from .claim import Claim, Effort, Found, Verdict
 from .laboratory.figures import apart, sentence, show, store_chart
+from .laboratory.floor import Floor
 from .laboratory.training import by_dial, train_models
 
 RIGHT, MARGIN = 0.9, 0.1
 RNN, TTT, LIST, SHORT = "rnn", "ttt-linear", "attention", "attention, as many bytes"
 QUICK: dict[str, Any] = {
-    "run": {"steps": 500, "length": 16, "load": 4, "vocab": 16, "batch": 32, "eval_rows": 500},
-    "rates": {"rnn": 3e-3, "blocks": 1e-2},
-    "width": 16,
-    "heads": 2,
-    "rnn": 288,
-    "window": 9,
+    "run": {"steps": 700, "length": 16, "load": 4, "vocab": 16, "batch": 32, "eval_rows": 500},
+    "rates": {"rnn": 2e-3, "ttt": 6e-3, "attention": 3e-3},
+    "width": 24,
+    "heads": {"ttt": 4, "attention": 2},
+    "rnn": 336,
+    "window": 7,
 }
 FULL: dict[str, Any] = {
-    "run": {"steps": 5000, "length": 64, "load": 16, "vocab": 256, "batch": 128},
-    "rates": {"rnn": 1e-3, "blocks": 2e-3},
+    "run": {"steps": 2000, "length": 32, "load": 8, "vocab": 64, "batch": 128},
+    "rates": {"rnn": 1e-3, "ttt": 4e-3, "attention": 2e-3},
     "width": 64,
-    "heads": 4,
+    "heads": {"ttt": 4, "attention": 4},
     "rnn": 2176,
     "window": 17,
 }
-SEEDS = 2, 3
+SEEDS = 3, 3
+FLOOR = Floor(easy="of 1 pair", figure="right answers", least=RIGHT, models="every store")
 
 
 def run(effort: Effort) -> Found:
@@ -54,12 +58,14 @@ def run(effort: Effort) -> Found:
 
 def stores(terms: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Model and settings of each store."""
-    own = {"width": terms["width"], "heads": terms["heads"], "lr": terms["rates"]["blocks"]}
+    rates, heads, width = terms["rates"], terms["heads"], terms["width"]
+    trained = {"width": width, "heads": heads["ttt"], "lr": rates["ttt"]}
+    listed = {"model": "transformer", "width": width, "heads": heads["attention"], "lr": rates["attention"]}
     return {
-        RNN: {"model": "rnn", "width": terms["rnn"], "lr": terms["rates"]["rnn"]},
-        TTT: own | {"model": "ttt-linear", "mini_batch": 4, "positions": "learned"},
-        LIST: own | {"model": "transformer"},
-        SHORT: own | {"model": "transformer", "window": terms["window"]},
+        RNN: {"model": "rnn", "width": terms["rnn"], "lr": rates["rnn"]},
+        TTT: trained | {"model": "ttt-linear", "mini_batch": 4, "positions": "learned"},
+        LIST: listed,
+        SHORT: listed | {"window": terms["window"]},
     }
 
 
@@ -75,10 +81,12 @@ def pairs(found: Mapping[int, Sequence[float]]) -> int:
 
 def judge(found: Mapping[str, Mapping[int, Sequence[float]]]) -> tuple[Verdict, str]:
     """From {store: {pairs: [accuracy of each seed]}}, at the heaviest load."""
+    if missing := FLOOR.missing({name: each[min(each)] for name, each in found.items()}):
+        return Verdict.NOT_LEARNT, missing
     most = max(found[LIST])
     vector, trained, full = (found[name][most] for name in (RNN, TTT, LIST))
     if min(full) < RIGHT:
-        return Verdict.UNDECIDED, f"attention itself did not learn to recall {most} pairs with every seed"
+        return Verdict.NOT_LEARNT, f"attention itself did not learn to recall {most} pairs with every seed"
     above = apart(vector, trained, MARGIN), apart(vector, full, MARGIN)
     if all(above):
         rest = apart(trained, full, MARGIN)
@@ -91,28 +99,33 @@ def judge(found: Mapping[str, Mapping[int, Sequence[float]]]) -> tuple[Verdict, 
     return Verdict.UNDECIDED, "the seeds overlap"
 
 
+def _form(terms: Mapping[str, Any], seeds: int) -> str:
+    run, rates, heads = terms["run"], terms["rates"], terms["heads"]
+    return (
+        f"up to {run['load']} pairs in {run['length']} steps, vocabulary {run['vocab']}, 2 layers; an RNN of "
+        f"{terms['rnn']:,} at rate {rates['rnn']:g}, TTT of {terms['width']} with {heads['ttt']} heads at "
+        f"{rates['ttt']:g}, attention of {terms['width']} with {heads['attention']} at {rates['attention']:g}, a cut "
+        f"list of {terms['window']}; {run['steps']:,} steps of {run['batch']} rows, {seeds} seeds"
+    )
+
+
 CLAIM = Claim(
     statement="""A vector (RNN), weights trained while reading (TTT) and a list (attention) differ in how much context
     they keep.""",
     sources=(
         "Sun 2024, Learning to (Learn at Test Time): RNNs with Expressive Hidden States (arXiv 2407.04620)",
         "Arora 2023, Zoology: Measuring and Improving Recall in Efficient Language Models (arXiv 2312.04927)",
-        "001_56d5b8bda4e4cf77.txt",
+        "the overview note: 「使用一个列表（KV Cache）存储所有context，无压缩」",
     ),
     experiment="""Each store is trained to recall the values of keys, one to so many pairs; RNN and TTT have equally
     many bytes of state, attention its whole list, and beside it a list cut to as many bytes as the others.""",
-    decided=f"""At the heaviest load, for every pair of seeds: holds if the RNN is right less often than TTT and than
-    attention by over {MARGIN}; within limits if only than attention; does not hold if it is right as often as attention
-    or at least {RIGHT}; undecided if attention itself is below {RIGHT}. The threshold in pairs (at least {RIGHT} right
-    in the mean) and the cut list are told. Quick: up to {QUICK["run"]["load"]} pairs in {QUICK["run"]["length"]} steps,
-    vocabulary {QUICK["run"]["vocab"]}; 2 layers; RNN of {QUICK["rnn"]}, TTT and attention of {QUICK["width"]} with
-    {QUICK["heads"]} heads, a list of {QUICK["window"]}; {QUICK["run"]["steps"]} steps of {QUICK["run"]["batch"]} rows,
-    rate {QUICK["rates"]["rnn"]} for the RNN and {QUICK["rates"]["blocks"]} for the others, {SEEDS[0]} seeds. Full: up
-    to {FULL["run"]["load"]} pairs in {FULL["run"]["length"]} steps, vocabulary {FULL["run"]["vocab"]}; RNN of
-    {FULL["rnn"]:,}, the others {FULL["width"]} with {FULL["heads"]} heads, a list of {FULL["window"]};
-    {FULL["run"]["steps"]:,} steps of {FULL["run"]["batch"]} rows, rates {FULL["rates"]["rnn"]} and
-    {FULL["rates"]["blocks"]}, {SEEDS[1]} seeds.""",
+    decided=f"""{FLOOR} So where attention itself is below {RIGHT} at the heaviest load. There, for every pair of seeds:
+    holds if the RNN is right less often than TTT and than attention by over {MARGIN}; within limits if only than
+    attention; does not hold if it is right as often as attention or at least {RIGHT}; else undecided. The threshold in
+    pairs (at least {RIGHT} right in the mean) and the cut list are told. Quick: {_form(QUICK, SEEDS[0])}. Full:
+    {_form(FULL, SEEDS[1])}.""",
     note="""The note says that attention does not compress. So it is while the list may grow: with as many bytes as the
     others it must drop what is old.""",
     run=run,
+    chapter=12,
 )

@@ -94,12 +94,16 @@ def run(effort: Effort) -> Found:
 
 CLAIM = Claim(
     statement="Test-time training of f(x) = Wx by batch gradient descent from W₀ = 0 is linear attention.",
-    sources=("Sun et al. 2024, arXiv 2407.04620, theorem 1", "001_56d5b8bda4e4cf77.txt"),
+    sources=(
+        "Sun et al. 2024, arXiv 2407.04620, theorem 1",
+        "the overview note: 「context压缩到模型权重中，增强了表达能力」",
+    ),
     experiment="Both layers with the same projections, identity features and no normaliser, on the same random input.",
     decided=f"""{ROWS} rows of {STEPS} steps, width {DIM}, {HEADS} heads, float64: outputs, final state and the gradient
     of the input within {EXACT:g} of each other, relative to the largest entry.""",
-    note="""Note 001 says that TTT packs context into a model's weights and so expresses more. In this plainest form the
-    weights are the very sum that linear attention keeps; the gain must come from the other parts.""",
+    note="""The overview note says that TTT packs context into a model's weights and so expresses more. In this plainest
+    form the weights are the very sum that linear attention keeps; the gain must come from the other parts.""",
     run=run,
+    chapter=12,
     deterministic=True,
 )

@@ -82,13 +82,14 @@ def run(effort: Effort) -> Found:
 
 CLAIM = Claim(
     statement="A bidirectional RNN is two one-way models side by side, while attention mixes both ways at once.",
-    sources=("Schuster & Paliwal 1997", "Devlin et al. 2019", "001_56d5b8bda4e4cf77.txt"),
+    sources=("Schuster & Paliwal 1997", "Devlin et al. 2019", "the overview note: 「其本质只是两个单向建模的叠加」"),
     experiment="Which inputs each single number of an output depends on, by Jacobian.",
     decided=f"""{STEPS} steps, float64. One bidirectional layer: no number depends on both sides; one layer of
     attention: all do. If in a stack of two bidirectional layers all numbers depend on both sides, the claim holds for
     one layer only: within limits.""",
-    note="""Note 001 describes, under Transformers, states read left to right and right to left and joined: that is the
-    bidirectional RNN. Attention has no direction to join.""",
+    note="""The overview note describes, under Transformers, states read left to right and right to left and joined:
+    that is the bidirectional RNN. Attention has no direction to join.""",
     run=run,
+    chapter=9,
     deterministic=True,
 )

@@ -166,8 +166,8 @@ CLAIM = Claim(
         "Hochreiter 1991",
         "Bengio, Simard & Frasconi 1994",
         "Pascanu, Mikolov & Bengio 2013",
-        "001_56d5b8bda4e4cf77.txt",
-        "003_c6efc9a4698e0e4d.txt",
+        "the overview note: 「将导致梯度反传时指数级地消失或爆炸」",
+        "the sequence-model note: 「小于1的特征值将会消失，大于1的特征值将会发散」",
     ),
     experiment="""∂h_T/∂h_(T−k) by backpropagation, in a linear RNN against the k-th power of its matrix, and in tanh
     RNNs of four gains with inputs of three sizes.""",
@@ -175,8 +175,9 @@ CLAIM = Claim(
     {FIT[0]} to {FIT[1]} within {SLOPE} of log radius. tanh, width {TANH_WIDTH}, gains {GAINS}, input σ {SCALES},
     {SEEDS} seeds, k = {FIT[0]} to {TANH_STEPS}: R² ≥ {STRAIGHT} wherever |slope| > {FLAT}. Within limits if at one gain
     the sign of the mean slope differs between input sizes: the matrix alone then does not decide.""",
-    note="""Note 003 reads the fate of a gradient off the eigenvalues of W_hh. That is exact for a linear RNN in the
-    long run; matrices that are not normal can grow first, and in a tanh RNN the inputs have a say.""",
+    note="""The sequence-model note reads the fate of a gradient off the eigenvalues of W_hh. That is exact for a linear
+    RNN in the long run; matrices that are not normal can grow first, and in a tanh RNN the inputs have a say.""",
     run=run,
+    chapter=4,
     deterministic=True,
 )

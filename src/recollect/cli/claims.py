@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..core.language import localize
 from .common import Device, Json, app, device_of, name_place, print_json
 
 MOST_SEEDS = 1_000
@@ -28,18 +29,23 @@ def claims(
     from pathlib import Path
 
     from ..claims import load, names, runner
-    from ..claims.claim import Effort
+    from ..claims.claim import CHAPTERS, Effort
     from ..core.settings import known
     from ..report.pages import claims as page
     from ..report.table import render
 
     wanted = list(dict.fromkeys(known("claim", name, names()) for name in ids or names()))
     if listed:
-        found = [(name, load(name).statement) for name in wanted]
+        found = {name: load(name) for name in wanted}
         if json:
-            print_json([{"id": name, "statement": statement} for name, statement in found])
-        else:
-            print(render("The claims", ("id", "statement"), found), end="")
+            print_json([{"id": name, "statement": each.statement} for name, each in found.items()])
+            return
+        for number, title in enumerate(CHAPTERS, 1):
+            own = [(name, localize(each.statement)) for name, each in found.items() if each.chapter == number]
+            if own:
+                print(render(f"{number}. {localize(title)}", ("id", "statement"), own), end="")
+        if rest := [(name, localize(each.statement)) for name, each in found.items() if each.chapter is None]:
+            print(render("The claims", ("id", "statement"), rest), end="")
         return
     if seeds is not None and seeds > MOST_SEEDS:
         raise ValueError(
@@ -48,14 +54,18 @@ def claims(
         )
     place = Path(out)
     effort = Effort(full=full, device=device_of(device), seeds=seeds)
-    rows = runner.run(wanted, effort, place, lambda text, end: print(text, end=end, file=sys.stderr, flush=True))
+    rows = runner.run(
+        wanted, effort, place, lambda text, end: print(localize(text), end=end, file=sys.stderr, flush=True)
+    )
     page.write(rows, place / "claims.html")
     chosen = [row for row in rows if row["id"] in wanted]
     if json:
         print_json(chosen)
     else:
-        lines = [[row["id"], row["verdict"], row["summary"], f"{row['seconds']:.1f}"] for row in chosen]
+        lines = [
+            [row["id"], localize(row["verdict"]), localize(row["summary"]), f"{row['seconds']:.1f}"] for row in chosen
+        ]
         print(render("The claims", ("id", "verdict", "summary", "seconds"), lines, lines=True), end="")
-        print(f"rows: {place / runner.FILE}  page: {place / 'claims.html'}")
+        print(localize(f"rows: {place / runner.FILE}  page: {place / 'claims.html'}"))
     if failed := [row["id"] for row in chosen if row["verdict"] == runner.FAILED]:
         raise ValueError(f"claims: expected every experiment to run, found that {', '.join(failed)} could not")

@@ -11,8 +11,10 @@ from typing import Annotated, Any, BinaryIO, TextIO, Union, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
+from ..core.language import localize
 from ..core.limits import one_line
 from ..core.settings import Flag
+from .language import FLAG, help_in, localize_command, take_language
 
 Flags = Mapping[str, tuple[Flag, Any]]  # setting → its flag and its type
 MOST_LINE = 1 << 24  # bytes of a line of stdin
@@ -26,6 +28,14 @@ DECLARED: dict[str, Callable[[], Any]] = {}  # command → how it is made with i
 class Commands(TyperGroup):
     """The commands; one whose flags are declared elsewhere is made with them when it is called, not before."""
 
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        code, words = take_language(sys.argv[1:] if args is None else args)
+        with help_in(code):
+            localize_command(self)
+            for command in self.commands.values():
+                localize_command(command)
+            return super().main(words, *rest, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -35,7 +45,7 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, DECLARED[name]() if name in DECLARED else command, rest
+        return name, localize_command(DECLARED[name]()) if name in DECLARED else command, rest
 
 
 app = typer.Typer(
@@ -106,6 +116,10 @@ Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 def top(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    lang: Annotated[
+        str | None,
+        typer.Option(FLAG, help="en or zh (default: RECOLLECT_LANG, else the locale); behind the command too."),
+    ] = None,  # `Commands.main` takes it out of what was typed
 ) -> None:
     if version:
         from .. import __version__
@@ -195,7 +209,7 @@ def lines_of_stdin(live: bool) -> Any:
 
     source = open_stdin()
     if live:
-        print("one line at a time; end with Ctrl-D", file=sys.stderr)
+        print(localize("one line at a time; end with Ctrl-D"), file=sys.stderr)
     began = last = time.monotonic()
     number = 0
     while True:
@@ -217,4 +231,5 @@ def lines_of_stdin(live: bool) -> Any:
             ) from None
         if not live and time.monotonic() - last > 5:
             last = time.monotonic()
-            print(f"{number:,} lines read, {number / (last - began):,.0f} a second", file=sys.stderr, flush=True)
+            said = f"{number:,} lines read, {number / (last - began):,.0f} a second"
+            print(localize(said), file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..core.language import localize
 from ..core.settings import SettingError, known
 from .common import DataDir, Json, Run, app, name_place, print_json
 
@@ -53,14 +54,15 @@ def export_onnx(run: Any, out: str, precision: str, license: str | None, *, json
         print(f"{size / 1024:10,.1f} KiB  {name}")
     agreed = found.agreement
     steps = f"{agreed.steps} steps, " if agreed.steps else ""
-    print(
+    said = (
         f"largest error {agreed.largest_error:.1e} of the largest output ({steps}{' and '.join(agreed.inputs)} inputs, "
         f"batches of {' and '.join(map(str, agreed.batches))})"
     )
+    print(localize(said))
     if found.quality is not None:
         cost = found.quality
         on = f" on {cost.tokens:,} tokens of {cost.split}" if cost.tokens else ""
-        print(f"{precision} weights: {cost.measure} {cost.before:.4g} before, {cost.after:.4g} after{on}")
+        print(localize(f"{precision} weights: {cost.measure} {cost.before:.4g} before, {cost.after:.4g} after{on}"))
 
 
 def export_hub(run: Any, out: str, precision: str, license: str | None, *, json: bool) -> None:
@@ -82,7 +84,7 @@ def export_hub(run: Any, out: str, precision: str, license: str | None, *, json:
     if card.metric is not None:
         print(f"{card.metric['name']} {card.metric['value']:.4g} ({card.metric['rule']})")
     for note in card.notes:
-        print(f"note: {note}")
+        print(localize(f"note: {note}"))
 
 
 TARGETS: dict[str, Any] = {"onnx": export_onnx, "hub": export_hub}
@@ -103,8 +105,9 @@ def import_run(
     if json:
         print_json({"run": out} | found)
         return
-    print(
+    said = (
         f"{found['model']}  {found['parameters']:,} parameters, vocabulary {found['vocab']:,}, "
         f"{found['positions']:,} positions"
     )
-    print("its training text is not known: give --data to what needs a text")
+    print(localize(said))
+    print(localize("its training text is not known: give --data to what needs a text"))

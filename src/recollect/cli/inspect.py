@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..core.language import localize
 from ..core.settings import flags_of
 from .common import (
     DataDir,
@@ -79,14 +80,14 @@ def inspect(
     found = [instruments.inspect(run, instrument, device=device_of(device), data_dir=data_dir, **flags) for run in runs]
     for run, each in zip(runs, found, strict=True):
         for note in each.notes:
-            print(f"note: {note}" if len(runs) == 1 else f"note: {run}: {note}", file=sys.stderr)
+            print(localize(f"note: {note}" if len(runs) == 1 else f"note: {run}: {note}"), file=sys.stderr)
     if json:
         rows = [{"run": run, "instrument": instrument} | each.to_json() for run, each in zip(runs, found, strict=True)]
         print_json(rows[0] if len(rows) == 1 else rows)
     else:
         for run, each in zip(runs, found, strict=True):
             for line in each.summary:
-                print(line if len(runs) == 1 else f"{run}: {line}")
+                print(localize(line) if len(runs) == 1 else f"{run}: {localize(line)}")
     if out:
         draw_panel(instrument, runs, found, out, parts=parts)
 
@@ -105,7 +106,7 @@ def draw_panel(instrument: str, runs: list[str], found: list[Any], out: str, *, 
         name = Path(run).name or run
         every.append(inspection.Inspected(name, each.model or name, drawn, each.figures.get("inputs", ())))
     chart.save(inspection.draw(instrument, every), out)
-    print(f"drawn: {out}", file=sys.stderr)
+    print(localize(f"drawn: {out}"), file=sys.stderr)
     if parts:
         place, number = Path(out), 0
         for run in every:
@@ -113,4 +114,4 @@ def draw_panel(instrument: str, runs: list[str], found: list[Any], out: str, *, 
                 number += 1
                 file = str(place.with_name(f"{place.stem}-{number}{place.suffix}"))
                 chart.draw(one, file)
-                print(f"drawn: {file}: {one['title']}", file=sys.stderr)
+                print(localize(f"drawn: {file}: {one['title']}"), file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..core.language import localize
 from .common import Data, DataDir, Device, Json, Set, app, name_place, print_json
 
 
@@ -33,7 +34,11 @@ def race(
         int | None, typer.Option(help="How often each model runs (default: 3; 1 where no task is named).")
     ] = None,
     search: Annotated[
-        int | None, typer.Option(help="Learning rates to try for each (default: committed ones, else 3).")
+        str | None,
+        typer.Option(
+            help="Learning rates to try for each, or committed (default: the committed ones where every model has one, "
+            "else all models are searched alike)."
+        ),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Entries at a time, a core each (default: every core).")
@@ -64,12 +69,14 @@ def race(
         print_json(found.rows)
     else:
         for heat in found.summaries():
-            print(render(heat.heading(), *heat.table()), end="")
-            print(heat.in_words())
+            columns, lines = heat.table()
+            lines = [[place, name, *map(localize, cells)] for place, name, *cells in lines]
+            print(render(heat.heading(), columns, lines), end="")
+            print(heat.told())
             for note in heat.notes:
-                print(f"  {note}")
+                print(f"  {localize(note)}")
             print()
-        print(f"every figure: {found.folder / 'results.jsonl'}   the page: {found.page}")
+        print(localize(f"every figure: {found.folder / 'results.jsonl'}   the page: {found.page}"))
     _refuse_nothing(found.rows)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from .. import tasks
+from ..core.language import localize
 from ..core.limits import one_line
 from ..core.settings import SettingError, flags_of, parse, split
 from .common import DataDir, Device, Flags, Json, Run, Set, app, command_with_flags, name_place, print_json
@@ -22,10 +23,13 @@ def models(json: Json = False) -> None:
         rows = [vars(entry) | {"card": entry.card._asdict()} for entry in lineage.entries()]
         print_json({"width": lineage.WIDTH, "source": lineage.SOURCE, "layers": rows})
     else:
-        print(f"The lineage. bytes: of state at width {lineage.WIDTH}, after 1 → after 1,000 steps\n")
+        print(
+            localize(f"The lineage. bytes: of state at width {lineage.WIDTH}, after 1 → after 1,000 steps"), end="\n\n"
+        )
         for entry in lineage.entries():
             name, *cells = entry.cells()
-            print(write_entries(name, dict(zip(lineage.COLUMNS[1:], cells, strict=True))))
+            named = zip(map(localize, lineage.COLUMNS[1:]), map(localize, cells), strict=True)
+            print(write_entries(name, dict(named)))
 
 
 @app.command(epilog="Example: [bold]recollect runs runs[/bold]")
@@ -52,16 +56,24 @@ def runs(
         return
     rows = [
         [
-            each.run, each.task, each.model, each.data, each.metric or MISSING,
-            MISSING if each.value is None else f"{each.value:.4f}", count(each.params), scaled(each.bytes, "B"),
-            (each.date or MISSING)[:10], each.state,
+            each.run, each.task, each.model, each.data, _measured(each.metric, each.value), count(each.params),
+            scaled(each.bytes, "B"),
+            (each.date or MISSING)[:10], localize(each.state),
         ]
         for each in found
     ]  # fmt: skip
     print(render(f"{len(rows):,} run{'s' * (len(rows) != 1)}", RUN_COLUMNS, rows), end="")
 
 
-RUN_COLUMNS = ("run", "task", "model", "data", "metric", "valid", "params", "file", "date", "state")
+RUN_COLUMNS = ("run", "task", "model", "data", "valid", "params", "file", "date", "state")
+
+
+def _measured(metric: str | None, value: float | None) -> str:
+    """The figure of validation with its name, where a run has them."""
+    from ..core.numbers import MISSING
+
+    named = [localize(metric)] if metric else []
+    return " ".join([*named, MISSING if value is None else f"{value:.4f}"])
 
 
 def task_flags() -> Flags:
@@ -75,7 +87,7 @@ def task_flags() -> Flags:
 
 @command_with_flags(
     task_flags,
-    lambda: {"task": f"{', '.join(tasks.names())}."},
+    lambda: {"task": f"One of {', '.join(tasks.names())}."},
     epilog="Example: [bold]recollect train text --data book.txt --model lstm --params 1M --steps 2000[/bold]",
 )
 def train(
@@ -184,7 +196,7 @@ def evaluate(
 
     found = measure(run, split=part, data=data or (), rule=rule, device=device, data_dir=data_dir)
     if "changed" in found:
-        print(f"note: {found['changed']}", file=sys.stderr)
+        print(localize(f"note: {found['changed']}"), file=sys.stderr)
     if json:
         print_json(found)
         return
@@ -192,11 +204,12 @@ def evaluate(
     from ..training.run import task_of
 
     columns, rows, below = task_of(run).table(found)
-    print(render(f"{run}: {found['data']}, {part}", columns, rows), end="")
+    rows = [[localize(cell) for cell in row] for row in rows]
+    print(render(f"{run}: {found['data']}, {localize(part)}", columns, rows), end="")
     for line in below:
-        print(line)
+        print(localize(line))
     if found.get("baselines_seen"):
-        print("baselines that count or fit do so on the data measured here: they have seen its answers")
+        print(localize("baselines that count or fit do so on the data measured here: they have seen its answers"))
 
 
 def _report(out: str, found: dict[str, Any], headline: str, json: bool) -> None:
@@ -204,9 +217,9 @@ def _report(out: str, found: dict[str, Any], headline: str, json: bool) -> None:
     if json:
         print_json({"run": out} | {name: value for name, value in found.items() if name not in LONG})
     else:
-        print(f"{out}: {headline}")
+        print(f"{out}: {localize(headline)}")
         if words := found.get("beside_baselines"):
-            print(words)
+            print(localize(words))
 
 
 @app.command(epilog="Example: [bold]recollect verify runs/text-lstm-0[/bold]")
@@ -228,7 +241,7 @@ def verify(run: Run, json: Json = False) -> None:
                 words = f"BROKEN  {broken[law]}"
             else:
                 words = f"exempt  {exempt[law]}" if law in exempt else f"holds   largest error {error:.1e}"
-            print(f"{law:{width}} {words}")
+            print(f"{law:{width}} {localize(words)}")
     if broken:
         raise ValueError(
             f"{run}: expected every law to hold, found {len(broken)} of {len(found)} broken: {', '.join(broken)}"

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..core.language import localize
 from .common import (
     DataDir,
     Device,
@@ -52,7 +53,8 @@ def generate(
     prompts = [read_stdin() if p == "-" else p for p in prompt or []]
     for number, text in enumerate(prompts, 1):
         if model.is_unknown(text):
-            print(f"warning: prompt {number}: nothing but unknown tokens, so it says nothing", file=sys.stderr)
+            said = f"warning: prompt {number}: nothing but unknown tokens, so it says nothing"
+            print(localize(said), file=sys.stderr)
     pieces = model.generate(
         prompts,
         length=length, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p, penalty=penalty, seed=seed,
@@ -110,7 +112,8 @@ def translate(
                 place = numbered(alignment, number)
                 drawing.draw(each.alignment.tolist(), each.source_tokens, each.target_tokens, place, each.kind)
             if each.unknown:
-                print(f"warning: line {number:,}: nothing but unknown tokens, so no translation", file=sys.stderr)
+                said = f"warning: line {number:,}: nothing but unknown tokens, so no translation"
+                print(localize(said), file=sys.stderr)
             if pairs:
                 pairs.write((pharaoh.line(each.pairs) if each.texts else "") + "\n")
             if json:
@@ -159,7 +162,7 @@ def caption(
     given: dict[str, Any] = {"beam": beam, "nbest": nbest, "length_penalty": length_penalty}
     for number, found in enumerate(model.stream(images, gaze=bool(map), layer=layer, head=head, **given), 1):
         for note in found.notes:
-            print(f"note: {note}", file=sys.stderr)
+            print(localize(f"note: {note}"), file=sys.stderr)
         if map:
             place = numbered(map, number)
             drawing.draw(view(found.file), found.words, found.gaze.tolist(), place, found.kind)
@@ -192,7 +195,7 @@ def classify(
     from ..api.loading import load_task
 
     def warn(number: int) -> None:
-        print(f"warning: row {number:,}: nothing but unknown tokens, so no label", file=sys.stderr)
+        print(localize(f"warning: row {number:,}: nothing but unknown tokens, so no label"), file=sys.stderr)
 
     model = load_task(run, "labels", device=device_of(device))
     if column is not None and not files:
@@ -240,7 +243,7 @@ def forecast(
         ahead = model.forecast(file, horizon)
         rows, table, notes = ahead.rows(), ahead.history, ahead.notes
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(localize(f"note: {note}"), file=sys.stderr)
     with open(out, "w", newline="", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
         if json:
             print_json([row._asdict() for row in rows], target)
@@ -254,4 +257,4 @@ def forecast(
         shown = use.history(table, None if fill else model.shown)
         drawn = bridged(table, rows) if fill else rows
         for note in draw(shown, drawn, plot, table.times.style, period=model.period, baselines=not fill):
-            print(f"note: {note}", file=sys.stderr)
+            print(localize(f"note: {note}"), file=sys.stderr)

@@ -22,15 +22,11 @@ def compare(value: float, baselines: Mapping[str, float], instead: Mapping[str, 
     found = []
     if nothing:
         best = min(nothing, key=guesses.__getitem__)
-        found.append(f"{best} {_write(guesses[best])}, this {_write(value)}: it has learnt nothing yet")
+        found.append(f"{best} {guesses[best]:.4g}, this {value:.4g}: it has learnt nothing yet")
     if better:
         best = min(better, key=models.__getitem__)
-        found.append(f"{best} is better, {_write(models[best])} against {_write(value)}: {instead[best]}")
+        found.append(f"{best} is better, {models[best]:.4g} against {value:.4g}: {instead[best]}")
     if not found:
-        listed = ", ".join(f"{name} {_write(own)}" for name, own in known.items())
-        found.append(f"this {_write(value)}; none of what needs no training is better: {listed}")
+        listed = ", ".join(f"{name} {own:.4g}" for name, own in known.items())
+        found.append(f"this {value:.4g}; none of what needs no training is better: {listed}")
     return "; ".join(found)
-
-
-def _write(value: float) -> str:
-    return f"{value:.4g}"

@@ -138,6 +138,10 @@ class Layer(nn.Module, ABC, Generic[S]):
         This form suits any layer: all rows run to the shortest length, the rest to the next, and so on.
         Layers with something faster override it.
         """
+        if torch.compiler.is_exporting():
+            from . import ragged
+
+            return ragged.scan(self, x, lengths, state)
         ends: dict[int, list[int]] = {}
         for row, length in enumerate(lengths.tolist()):
             ends.setdefault(length, []).append(row)

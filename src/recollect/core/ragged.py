@@ -6,7 +6,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from .contract import ContractError, Layer, Memory
+from . import state as states
+from .contract import ContractError, Layer, Memory, name_of
 
 S = TypeVar("S")
 
@@ -26,6 +27,33 @@ def run(
     padding = ~mask(lengths, x.shape[1])
     y, state = layer.ragged(x.masked_fill(padding.reshape(*padding.shape, *[1] * (x.dim() - 2)), 0), lengths, state)
     return y.masked_fill(padding[..., None], 0), state
+
+
+def scan(layer: Layer[S], x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor, S]:
+    """Outputs and each row's own final state, step by step in one loop: for a trace, where no length is a number."""
+    from torch._higher_order_ops.scan import scan as scan_steps
+
+    def step(parts: list[Tensor], given: tuple[Tensor, Tensor]) -> tuple[list[Tensor], Tensor]:
+        now, runs = given  # B D, B
+        unused = iter(parts)
+        y, after = layer(now[:, None], states.map(lambda _: next(unused), state))
+        kept = [
+            torch.where(runs.reshape(-1, *[1] * (new.dim() - 1)), new, old).contiguous()
+            for new, old in zip(states.leaves(after), parts, strict=True)
+        ]
+        return kept, y[:, 0].clone()
+
+    _, after = layer(x[:, :1], state)
+    for (name, new), old in zip(states.named(after), states.leaves(state), strict=True):
+        if new.dim() != old.dim() or new.shape[1:] != old.shape[1:]:
+            raise ContractError(
+                f"{name_of(layer)}: expected a state of one size to read a source of any length in an exported graph, "
+                f"found {name!r}, which grows; use a layer whose state keeps its size as the encoder"
+            )
+    begun = [part.clone(memory_format=torch.contiguous_format) for part in states.leaves(state)]
+    ended, outputs = scan_steps(step, begun, (x.transpose(0, 1), mask(lengths, x.shape[1]).T))
+    parts = iter(ended)
+    return outputs.transpose(0, 1), states.map(lambda _: next(parts), state)
 
 
 def mask(lengths: Tensor, steps: int) -> Tensor:

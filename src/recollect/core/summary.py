@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .language import columns as width
+from .language import localize
 from .numbers import scaled
 
 INDENT = "      "
@@ -77,30 +79,43 @@ class DataSummary:
         }
 
     def lines(self) -> list[str]:
-        """For the terminal."""
-        found = [f"data  {self.name}" + (f": {self.files.describe()}" if self.files is not None else "")]
+        """For the terminal, in the language of the reader."""
+        files = "" if self.files is None else f": {localize(self.files.describe())}"
+        found = [f"{localize('data')}  {self.name}{files}"]
         found += [INDENT + line for line in align(self.splits)]
         for what, table in self.counts.items():
             some = [f"{name} {number:,}" for name, number in list(table.items())[:SHOWN]]
-            more = [f"{len(table) - SHOWN:,} more"] if len(table) > SHOWN else []
-            found.append(f"{INDENT}{what}: {', '.join([*some, *more])}")
+            more = [localize(f"{len(table) - SHOWN:,} more")] if len(table) > SHOWN else []
+            found.append(f"{INDENT}{localize(what)}: {', '.join([*some, *more])}")
         facts = [
-            f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in self.facts.items()
+            f"{localize(name)} {value:,}" if isinstance(value, int) else f"{localize(name)} {value}"
+            for name, value in self.facts.items()
         ]
         if facts:
             found.append(INDENT + ", ".join(facts))
-        return [*found, *(f"note: {note}" for note in self.notes)]
+        return [*found, *(localize(f"note: {note}") for note in self.notes)]
 
 
 def align(rows: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A table of counts in lines: a row for each name, columns in the order in which they first come."""
+    """A table of counts in lines: a row for each name, columns in the order in which they first come.
+
+    Names of rows and columns are in the language of the reader.
+    """
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     if not columns:
         return []
-    table = [["", *columns]]
-    table += [[name, *(format_count(row.get(column, "–")) for column in columns)] for name, row in rows.items()]
-    widths = [max(len(cells[place]) for cells in table) for place in range(len(columns) + 1)]
-    return ["  ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])]).rstrip() for cells in table]
+    table = [["", *map(localize, columns)]]
+    table += [
+        [localize(name), *(format_count(row.get(column, "–")) for column in columns)] for name, row in rows.items()
+    ]
+    widths = [max(width(cells[place]) for cells in table) for place in range(len(columns) + 1)]
+    return ["  ".join(map(_pad, cells, widths, range(len(cells)))).rstrip() for cells in table]
+
+
+def _pad(cell: str, wide: int, place: int) -> str:
+    """The first cell of a line stands left, the others right."""
+    blanks = " " * (wide - width(cell))
+    return blanks + cell if place else cell + blanks
 
 
 def format_count(value: int | str) -> str:

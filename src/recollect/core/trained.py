@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,14 +146,16 @@ class Stepper:
     """Calls of an exported step with numbers or arrays of any integer or floating type."""
 
     def __init__(self, step: Any) -> None:
-        self.own, self.dtype, self.axes = step, np.dtype(step.x.dtype), len(step.x.shape)
-        self.state = type(step.initial_state(1))
+        self.own = step
+        self.dtype: np.dtype[Any] = np.dtype(step.x.dtype)
+        self.axes = len(step.x.shape)
+        self.state: type[Any] = type(step.initial_state(1))
 
     def __call__(self, x: Any, state: State) -> tuple[Array, State]:
-        if not (isinstance(x, np.ndarray) and x.dtype == self.dtype and x.ndim == self.axes):
+        if not (isinstance(x, np.ndarray) and x.dtype == self.dtype and x.ndim == self.axes):  # pyright: ignore[reportUnknownMemberType]
             x = as_input(x, self.dtype, self.axes)
         if state is None:
-            state = self.own.initial_state(len(x))
+            state = self.own.initial_state(len(cast(Array, x)))
         elif not isinstance(state, self.state):
             raise RecollectError(f"step: expected the state that a step returned, found {type(state).__name__}")
         elif state.step is not self.own:  # its memory is bound to the other model, which would answer

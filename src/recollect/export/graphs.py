@@ -227,6 +227,8 @@ def trace(graph: Graph) -> bytes:
                 opset_version=onnx.OPSET,
                 input_names=[value.name for value in graph.inputs],
             )
+    except ContractError:
+        raise
     except Exception as error:  # the exporter's own errors have no common class
         reason = " ".join(str(error).split())
         raise ContractError(f"export: expected a graph of {graph.name!r}, found none ({reason[:300]})") from error

@@ -4,6 +4,9 @@ A layer is one file with a `Config`. A file without an entry below is registered
 layer its place in the lineage, or another name.
 """
 
+# what a program gives is checked whatever its type says
+# pyright: reportUnnecessaryIsInstance=false
+
 import importlib
 import pkgutil
 import sys

@@ -170,8 +170,11 @@ def read(probe: Probe, *, at: int | None = None, token: int | None = None, named
 def _words(track: Track, moved: dict[str, Any], what: str) -> list[str]:
     numbers = sum(way[-1].numel() for way in track.tensors.values())
     growing = [name for name in track.tensors if track.grows(name)]
-    said = f"state: {numbers:,} numbers in {len(track.tensors)} tensors after {len(track.outputs)} steps"
-    summary = [said + (f", growing: {', '.join(growing)}" if growing else ", none of which grows")]
+    tensors, steps = len(track.tensors), len(track.outputs)
+    summary = [f"state: {numbers:,} numbers in {tensors} tensors after {steps} steps, none of which grows"]
+    if growing:
+        grow = ", ".join(growing)
+        summary = [f"state: {numbers:,} numbers in {tensors} tensors after {steps} steps, growing: {grow}"]
     at = moved["at"]
     plain = name_plainly(list(moved["states"]))
     for name, way in moved["states"].items():

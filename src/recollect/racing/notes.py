@@ -31,10 +31,10 @@ def write_notes(heat: Heat, rows: Sequence[Row]) -> list[str]:
 
 def write_progress(heat: Heat, row: Row) -> str:
     """A finished entry in a line."""
-    name = f"{heat.name}: {row['entry']}, seed {row['seed']}"
     if "error" in row:
-        return f"{name}: failed: {row['error']}"
-    return f"{name}: {heat.metric.label} {heat.metric.write_cell(row['metric']['value'])}"
+        return f"{heat.name}: {row['entry']}, seed {row['seed']}: failed: {row['error']}"
+    score = f"{heat.metric.label} {heat.metric.write_cell(row['metric']['value'])}"
+    return f"{heat.name}: {row['entry']}, seed {row['seed']}: {score}"
 
 
 def _describe_split(good: Sequence[Row]) -> str:
@@ -56,10 +56,11 @@ def _note_rates(heat: Heat, good: Sequence[Row]) -> list[str]:
     if committed:
         names = f" of {', '.join(dict.fromkeys(committed))}" if searched else ""
         found.append(f"Learning rates{names} are committed with the package: {rates.how(heat)}.")
-    sought = {own for row in good if (own := row.get("fair", {}).get("search"))}
-    if searched and len(sought) == 1:
-        found.append("All were searched alike: the same rates, as much training for each.")
-    elif len(sought) > 1:
+    here = {plan_of_search(one) for one in searched.values()}
+    elsewhere = {how for row in good if not row.get("search") and (how := row.get("fair", {}).get("search"))}
+    if len(here) == 1 and not elsewhere and not committed:
+        found.append("All were searched alike, in this race: the same rates, as much training for each.")
+    elif len(here) + len(elsewhere) > 1 or (here and committed):
         found.append("Learning rates were not sought alike; --search 3 in another --out does so for all.")
     return found
 

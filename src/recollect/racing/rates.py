@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 from ..core.heat import Entrant, Heat
 
-SEED = 1000  # of committed searches: no race is scored on it
+SEED = 1000  # of searches: no race is scored on it
+COMMITTED = "committed with the package"
 
 
 class Plan(NamedTuple):
-    """How learning rates are sought: which are tried, with what share of the budget each, and with which seed."""
+    """How learning rates are sought: which are tried, and with what share of the budget each."""
 
     rates: tuple[float, ...]
     share: float
-    seed: int | None = None  # None: the race's first
 
     def in_words(self) -> str:
         budget = "the whole budget" if self.share == 1 else f"{self.share:.0%} of the budget"
@@ -45,9 +45,9 @@ def how(heat: Heat) -> str:
 
 
 def plan_of(heat: Heat) -> Plan | None:
-    """How the heat's committed rates were sought, so that an entrant without one is searched as they were."""
+    """The rates that the heat's committed ones were chosen from, and the share of the budget of each trial."""
     found = None if heat.data.get("data") else committed().get(heat.name) or committed().get(heat.task)
     if not found:
         return None
     tried = next(iter(found["tried"].values()))
-    return Plan(tuple(float(rate) for rate in tried), 1.0, SEED)
+    return Plan(tuple(float(rate) for rate in tried), 1.0)

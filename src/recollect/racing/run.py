@@ -78,7 +78,7 @@ def _run(
     missing = [entry for entry in entries if "error" in rows.get(entry.key, {"error": ""})]
     _check_data(missing, progress)
     with _stop_gently(command, rows, entries):
-        found = search.rates_for(missing, out, jobs=jobs, progress=progress)
+        found = search.rates_for(entries, list(rows.values()), out, jobs=jobs, progress=progress)
         ready = [replace(entry, **found[entry.key[:2]]) for entry in missing]
         if ready:
             progress.say(f"{len(ready)} of {len(entries)} entries to run, {jobs} at a time; Ctrl-C keeps what is done")

@@ -1,56 +1,69 @@
 """The search for learning rates: one grid for all, an equal share of the budget for each rate, the best by validation.
 
-An entrant without a committed rate is searched as the committed ones were, whoever else is in the field and whenever it
-was added: the same rates, each at the heat's full length. Where none is committed all are searched here, alike.
+Committed rates are used where every entrant has one. As soon as one has none, a layer of the user's own for example,
+all are searched in this race: the same rates, sizes and steps for each. An entrant with results keeps its rate.
 
 python -m recollect.racing.search recall translation text    writes the committed rates.json anew
 """
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..core.files import write_aside
+from ..core.heat import Entrant
 from ..training.progress import Progress
 from . import rates
 from .entry import Entry, folder_of, grid, nothing, run_tasks, try_rate
 from .processes import Died, Task, count_cores
-from .rates import SEED, Plan
-from .rows import SEARCHES, read_searches
+from .rates import COMMITTED, SEED, Plan
+from .rows import SEARCHES, Row, is_failed, read_searches
 from .terms import Terms, task_of
 
-DEFAULT_COUNT = 3  # rates that are tried where none is committed
+DEFAULT_COUNT = 3  # rates that are tried where the heat has no committed ones
 Rates = dict[tuple[str, str], dict[str, Any]]  # heat and label → lr, and what finding it took
 
 
-def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progress) -> Rates:
-    """A rate for every entrant: the committed one, or the best of a search, with what the search cost.
+def rates_for(entries: Sequence[Entry], rows: Iterable[Row], out: Path, *, jobs: int, progress: Progress) -> Rates:
+    """A rate for every entrant: that of its rows, the committed one, or the best of a search, with the search's cost.
 
-    A search serves all seeds and is kept in search.json; one in which every trial failed is made again.
+    `entries` are all entries of the race, `rows` those that have ended. A search serves all seeds and is kept in
+    search.json; one in which every trial failed, or that tried other rates, is made again.
     """
+    done = [row for row in rows if not is_failed(row)]
+    own_rows = {(row["heat"], row["entry"]): row for row in done}
+    ended = {(row["heat"], row["entry"], row["seed"]) for row in done}
+    plans = {entry.heat.name: plan_for(entry, entries, done) for entry in entries}
     found: Rates = {}
     wanted: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         key = entry.key[:2]
-        terms, heat = entry.terms, entry.heat
-        committed = None if terms.search else rates.rate_of(heat, entry.entrant)
-        if entry.entrant.model in task_of(heat).counted:
+        plan = plans[entry.heat.name]
+        if entry.key in ended:
+            continue
+        committed = None if entry.terms.search else rates.rate_of(entry.heat, entry.entrant)
+        if entry.entrant.model in task_of(entry.heat).counted:
             found[key] = {"lr": None}
-        elif "lr" in heat.settings:
+        elif "lr" in entry.heat.settings:
             found[key] = {"lr": None, "sought": "given, the same for all"}
-        elif committed is not None:
-            plan = rates.plan_of(heat)
-            found[key] = {"lr": committed, "sought": plan.in_words() if plan else None}
-        elif terms.search == 0:
+        elif own := own_rows.get(key):
+            rate, how = own["settings"]["train"]["lr"], own["fair"].get("search")
+            found[key] = {"lr": rate, "search": own.get("search"), "sought": how}
+        elif committed is not None and (plan is None or entry.terms.committed):
+            found[key] = {"lr": committed, "sought": COMMITTED}
+        elif plan is None:
             found[key] = {"lr": None, "sought": "not sought"}
         else:
             wanted.setdefault(key, entry)
     known = load_searches(out)
-    for plan, missing in _by_plan([entry for key, entry in wanted.items() if "/".join(key) not in known]).items():
+    for plan, missing in _by_plan(wanted.values(), plans).items():
+        missing = [entry for entry in missing if not _is_searched(known, entry, plan)]
+        if not missing:
+            continue
         who = "1 entrant" if len(missing) == 1 else f"{len(missing)} entrants"
         progress.say(f"searching rates for {who}: {plan.in_words()}")
         for name, own in search(missing, out, plan, jobs=jobs, progress=progress):
@@ -62,11 +75,28 @@ def rates_for(entries: Sequence[Entry], out: Path, *, jobs: int, progress: Progr
     return found
 
 
-def plan_for(entry: Entry) -> Plan:
-    """How the rate of an entrant is sought that has none."""
-    own = None if entry.terms.search else rates.plan_of(entry.heat)
-    count = entry.terms.search or DEFAULT_COUNT
-    return own or Plan(tuple(grid(count)), 1 / count)
+def plan_for(entry: Entry, entries: Iterable[Entry], done: Iterable[Row]) -> Plan | None:
+    """How rates are sought in the heat of this entry, the same for all; None where there is nothing to seek.
+
+    Who has results counts as in the field, and whoever comes later is searched as those before were.
+    """
+    heat, terms = entry.heat, entry.terms
+    if terms.search is not None:
+        return Plan(tuple(grid(terms.search)), 1 / terms.search) if terms.search else None
+    rows = [row for row in done if row["heat"] == heat.name]
+    if searches := [row["search"] for row in rows if row.get("search")]:
+        return plan_of_search(searches[0])
+    field = [own.entrant for own in entries if own.heat.name == heat.name]
+    field += [Entrant(label=row["entry"], model=row["model"]) for row in rows]
+    counted = task_of(heat).counted
+    if all(own.model in counted or rates.rate_of(heat, own) is not None for own in field):
+        return None
+    return rates.plan_of(heat) or Plan(tuple(grid(DEFAULT_COUNT)), 1 / DEFAULT_COUNT)
+
+
+def _is_searched(known: Mapping[str, dict[str, Any]], entry: Entry, plan: Plan) -> bool:
+    own = known.get("/".join(entry.key[:2]))
+    return own is not None and plan_of_search(own) == plan
 
 
 def plan_of_search(found: dict[str, Any]) -> Plan:
@@ -74,10 +104,11 @@ def plan_of_search(found: dict[str, Any]) -> Plan:
     return Plan(tuple(trial["rate"] for trial in found["tried"]), found.get("share", 1.0))
 
 
-def _by_plan(entries: Sequence[Entry]) -> dict[Plan, list[Entry]]:
+def _by_plan(entries: Iterable[Entry], plans: Mapping[str, Plan | None]) -> dict[Plan, list[Entry]]:
     found: dict[Plan, list[Entry]] = {}
     for entry in entries:
-        found.setdefault(plan_for(entry), []).append(entry)
+        if plan := plans[entry.heat.name]:
+            found.setdefault(plan, []).append(entry)
     return found
 
 
@@ -90,7 +121,7 @@ def search(
             entry,
             lr=lr,
             share=plan.share,
-            seed=entry.seed if plan.seed is None else plan.seed,
+            seed=SEED,
             folder=out / "search" / f"{entry.folder.name}-{number}",
         )
         for entry in entries
@@ -135,7 +166,7 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
     place = Path(__file__).with_name("rates.json")
     heats = {heat.name: heat for heat in (*every_heat().values(), *ladders().values())}
     for name in names:
-        heat, terms, plan = heats[name], Terms(), Plan(tuple(grid(count)), share, SEED)
+        heat, terms, plan = heats[name], Terms(), Plan(tuple(grid(count)), share)
         with TemporaryDirectory() as scratch:
             out = Path(scratch)
             entries = [

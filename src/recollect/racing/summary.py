@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import numbers
+from ..core.language import localize
 from ..core.metric import Metric
 from .rows import Row, read_race, read_rows
 from .standing import REASONS as REASONS
@@ -18,8 +19,8 @@ from .standing import SIZE_TOLERANCE
 from .standing import Standing as Standing
 from .standing import group_rows as group_rows
 from .standing import rank as rank
+from .verdict import CLOSE, OPEN, Verdict, mark_names
 from .verdict import Name as Name
-from .verdict import Verdict
 
 MEANINGS = {  # of metrics, by name
     "accuracy": "the share of answers that are right",
@@ -177,6 +178,11 @@ class Summary:
         text = f"{''.join(self.verdict())} {''.join(self.compare_to_baselines())}"
         return text.strip().replace(numbers.BLANK, " ")
 
+    def told(self) -> str:
+        """The same in the language of the reader."""
+        text = localize(mark_names([*self.verdict(), " ", *self.compare_to_baselines()]).strip())
+        return text.replace(OPEN, "").replace(CLOSE, "").replace(numbers.BLANK, " ")
+
     def terms_in_words(self) -> list[tuple[str, str, str]]:
         """The terms of the heat: key, name and value, known ones first."""
         order = [key for key in TERMS if key in self.terms]
@@ -203,10 +209,10 @@ class Summary:
 
     def heading(self) -> str:
         params, equal = self.terms.get("params"), self.terms.get("equal")
-        size = f", about {params:,} parameters each" if params else ""
+        size = [f"about {params:,} parameters each"] if params else []
         steps = self.terms.get("steps")
         ends = f"{steps:,} steps" if equal == "params" and steps is not None else f"equal {equal}"
-        return f"{self.title} ({ends}{size})"
+        return f"{self.title} ({', '.join([ends, *size])})"
 
     def table(self) -> tuple[tuple[str, ...], list[list[str]]]:
         """Columns and lines: by rank, or rung by rung with the gain of each."""

@@ -32,7 +32,8 @@ class Terms:
     data: Mapping[str, Any] = field(default_factory=dict)
     device: str = "cpu"
     data_dir: str | None = None
-    search: int | None = None  # rates to try; None: where none is committed
+    search: int | None = None  # rates to try; None: where an entrant has no committed one
+    committed: bool = False  # committed rates for those that have one, whoever is in the field
 
     def __post_init__(self) -> None:
         if self.equal not in EQUALS:
@@ -47,6 +48,8 @@ class Terms:
             raise SettingError(f"--seeds: expected at least 1, found {self.seeds}")
         if self.search is not None and self.search < 0:
             raise SettingError(f"--search: expected at least 0 rates, found {self.search}")
+        if self.search is not None and self.committed:
+            raise SettingError("--search: expected committed or how many rates to try, found both")
         if self.search is not None and self.search > MOST_RATES:
             raise SettingError(
                 f"--search: expected at most {MOST_RATES} rates, each √10 times the one before, found {self.search:,}, "

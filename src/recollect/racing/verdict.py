@@ -1,5 +1,6 @@
 """Who won a heat: nobody below a guess, and nobody whose lead has no interval, or one that holds 0."""
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -9,10 +10,29 @@ from ..core.metric import Metric
 from .standing import Lead, Standing, measure_lead, measure_margin
 
 MORE_SEEDS = "--seeds 3 gives one"
+OPEN, CLOSE = "\u2068", "\u2069"  # Unicode's isolates: around each name in a sentence, until it is cut into pieces
+
+
+CLOSE_COMMA_OPEN = f"{CLOSE}, {OPEN}"
 
 
 class Name(str):
     """The name of a model inside a sentence; a page sets it in bold."""
+
+
+def mark_names(pieces: Sequence[str]) -> str:
+    """Pieces as one text, with a mark on each side of a name."""
+    return "".join(_named(piece) if isinstance(piece, Name) else piece for piece in pieces)
+
+
+def split_names(text: str) -> list[str]:
+    """A text with marked names as pieces of a sentence."""
+    parts = re.split(f"{OPEN}(.*?){CLOSE}", text)
+    return [Name(part) if place % 2 else part for place, part in enumerate(parts) if part]
+
+
+def _named(name: str) -> str:
+    return f"{OPEN}{name}{CLOSE}"
 
 
 class Place(NamedTuple):
@@ -63,14 +83,18 @@ class Verdict:
 
     def in_words(self) -> list[str]:
         """The winner and its lead, who is level, or why nobody won; pieces of a sentence."""
+        return split_names(self._sentence())
+
+    def _sentence(self) -> str:
         if not self.ranked:
-            return ["No entry finished, so nobody won."]
+            return "No entry finished, so nobody won."
         best, metric = self.ranked[0], self.metric
+        name = _named(best.name)
         score = f"{metric.label} {metric.write(best.mean)}"
         if self.below_guess:
-            return ["Nobody won: first is ", Name(best.name), f", {score}, {self.below_guess}."]
+            return f"Nobody won: first is {name}, {score}, {self.below_guess}."
         if len(self.ranked) == 1:
-            return ["Only ", Name(best.name), f" has a result: {score}.{self._range_of(best)}"]
+            return f"Only {name} has a result: {score}." + f" {self._range_of(best)}"
         others = self.places[1:]
         level = [place.standing for place in others if place.verdict == "level"]
         behind = next((place for place in others if place.verdict != "level"), None)
@@ -80,26 +104,30 @@ class Verdict:
             means = [standing.mean for standing in leaders]
             if len({metric.write(mean) for mean in means}) > 1:
                 score = f"{metric.label} {metric.write_range(min(means), max(means))}"
-            following = f"; next is {behind.standing.name} ({metric.write(behind.standing.mean)})" if behind else ""
-            return [*_join_names(leaders), f" are level: {score}{following}.{mark} {self._why_level(others)}"]
+            following = f"next is {behind.standing.name} ({metric.write(behind.standing.mean)})" if behind else ""
+            score = "; ".join(part for part in (score, following) if part)
+            return f"{_join_names(leaders)} are level: {score}." + f"{mark} {self._why_level(others)}"
         second, lead = others[0].standing, others[0].lead
-        ahead = (
-            f"{second.name} ({metric.write(second.mean)}) by {metric.write_difference(abs(best.mean - second.mean))}"
-        )
+        ahead, by = metric.write(second.mean), metric.write_difference(abs(best.mean - second.mean))
         if any(place.verdict == "unknown" for place in others):
             words = (
-                f" is first: {score}, ahead of {ahead}; but one seed gives no interval, so that they count as level: "
+                f"Nobody won: {name} is first: {score}, ahead of {second.name} ({ahead}) by {by}; but one seed gives "
+                f"no interval, so that they count as level: {MORE_SEEDS}."
             )
-            return ["Nobody won: ", Name(best.name), f"{words}{MORE_SEEDS}.{mark}"]
+            return words + mark
         assert lead is not None
-        return [Name(best.name), f" won: {score}, ahead of {ahead}{self._interval(lead)}.{mark}{self._luck(lead)}"]
-
-    def _interval(self, lead: Lead) -> str:
         if lead.over == "counts":
-            return ", and what is counted is the same with every seed"
-        metric = self.metric
-        low = numbers.fixed(metric.factor * lead.low, metric.digits)
-        return f" (95 % interval {low} to {metric.write_difference(lead.high)}, {self._words_over(lead)})"
+            words = (
+                f"{name} won: {score}, ahead of {second.name} ({ahead}) by {by}, and what is counted is the same with "
+                "every seed."
+            )
+        else:
+            low, high = numbers.fixed(metric.factor * lead.low, metric.digits), metric.write_difference(lead.high)
+            words = (
+                f"{name} won: {score}, ahead of {second.name} ({ahead}) by {by} (95 % interval {low} to {high}, "
+                f"{self._words_over(lead)})."
+            )
+        return words + mark + self._luck(lead)
 
     def _words_over(self, lead: Lead) -> str:
         """What an interval is over."""
@@ -121,14 +149,14 @@ class Verdict:
         lead = next((lead for lead in known if lead.over != "counts"), known[0])
         if lead.over == "counts":
             return "What is counted is the same with every seed."
-        return f"A lead counts where its 95 % interval leaves out 0, {self._words_over(lead)}.{self._luck(lead)}"
+        return f"A lead counts where its 95 % interval leaves out 0, {self._words_over(lead)}." + self._luck(lead)
 
     def _range_of(self, best: Standing) -> str:
         if best.counted:
-            return " What is counted is the same with every seed."
+            return "What is counted is the same with every seed."
         if len(best.rows) == 1:
-            return f" One seed gives no interval: {MORE_SEEDS}."
-        return f" Over seeds, it ranges from {self.metric.write_range(min(best.values), max(best.values))}."
+            return f"One seed gives no interval: {MORE_SEEDS}."
+        return f"Over seeds, it ranges from {self.metric.write_range(min(best.values), max(best.values))}."
 
     @staticmethod
     def _mark(best: Standing) -> str:
@@ -140,12 +168,13 @@ class Verdict:
             return []
         sign, (guess, value) = self.metric.sign, self.guess
         behind = [standing for standing in self.ranked if sign * standing.mean <= sign * value]
-        best = f"The best guess without a network, {guess}, gets {self.metric.write(value)}; "
+        who = "no model does better"
         if not behind:
-            return [f"{best}every model does better than that."]
-        if len(behind) == len(self.ranked):
-            return [f"{best}no model does better than that."]
-        return [best, *_join_names(behind), f" {'does' if len(behind) == 1 else 'do'} no better than that."]
+            who = "every model does better"
+        elif len(behind) < len(self.ranked):
+            who = f"{_join_names(behind)} {'does' if len(behind) == 1 else 'do'} no better"
+        best = self.metric.write(value)
+        return split_names(f"The best guess without a network, {guess}, gets {best}; {who} than that.")
 
     # In tables and rows
 
@@ -175,11 +204,7 @@ class Verdict:
         return self.guess is not None and self.metric.sign * (standing.mean - self.guess[1]) <= 0
 
 
-def _join_names(standings: Sequence[Standing]) -> list[str]:
+def _join_names(standings: Sequence[Standing]) -> str:
     """a, b and c."""
-    found: list[str] = []
-    for place, standing in enumerate(standings):
-        last = place == len(standings) - 1
-        found += [] if place == 0 else [" and " if last else ", "]
-        found.append(Name(standing.name))
-    return found
+    *first, last = (standing.name for standing in standings)
+    return f"\u2068{CLOSE_COMMA_OPEN.join(first)}\u2069 and \u2068{last}\u2069" if first else _named(last)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.language import localize
 from .drawing import chart as charts
 from .drawing import figure, svg
 from .drawing.heatmap import scale_bar, shade
@@ -48,7 +49,7 @@ def panels(
     most = min(1.0, max(float(np.nan_to_num(weights).max()), EVEN / weights[0].size))
     parts, top = [], 22.0 if title else 0.0
     if title:
-        parts.append(svg.words(0, 13, svg.fitted(title, across * (box[0] + 10)), "soft"))
+        parts.append(svg.words(0, 13, svg.fitted(localize(title), across * (box[0] + 10)), "soft"))
     for number, word in enumerate(("", *words)):
         x, y = (number % across) * (box[0] + 10), top + (number // across) * (box[1] + 30) + 20
         place = {"x": x, "y": y, "width": box[0], "height": box[1], "preserveAspectRatio": "none"}
@@ -61,6 +62,6 @@ def panels(
         parts.append(svg.words(x + box[0] / 2, y - 6, svg.fitted(word, box[0]), "word", "middle"))
     bottom = top + -(-(len(words) + 1) // across) * (box[1] + 30)
     total = max(across * (box[0] + 10), 260.0)
-    bar, foot = scale_bar(0.0, most, "share of each word's weights", 0.0, bottom + 6, total)
-    said = f"The picture, and for each of {len(words)} words where it was looked at"
+    bar, foot = scale_bar(0.0, most, localize("share of each word's weights"), 0.0, bottom + 6, total)
+    said = localize(f"The picture, and for each of {len(words)} words where it was looked at")
     return svg.picture(*parts, *bar, width=total, height=foot, title=title, description=said)

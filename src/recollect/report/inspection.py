@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core import numbers
+from ..core.language import localize
 from .drawing import heatmap, svg
 from .drawing.looks import Keys
 from .drawing.panel import compose
@@ -30,11 +31,11 @@ class Inspected:
 def draw(what: str, runs: Sequence[Inspected]) -> str:
     """One composed panel as SVG."""
     if len(runs) == 1:
-        title = f"{_sentence(what)}: {_label(runs[0], runs)}"
+        title = f"{localize(_sentence(what))}: {_label(runs[0], runs)}"
         grid = arrange([_titled(chart) for chart in runs[0].charts])
         alone = len(grid) == 1 and len(grid[0]) == 1 and not _is_wide(grid[0][0])
         return compose(title, grid, ALONE_WIDE if alone else WIDE, Keys())
-    title = f"{_sentence(what)}: {', '.join(_label(run, runs) for run in runs)}"
+    title = f"{localize(_sentence(what))}: {', '.join(_label(run, runs) for run in runs)}"
     wide = max(WIDE, EACH * len(runs))
     return compose(title, arrange(merge(runs)), wide, Keys(), describe_inputs(runs))
 
@@ -107,7 +108,7 @@ def _side_by_side(runs: Sequence[Inspected], charts: Sequence[Chart | None]) -> 
     """A chart of each run, those that count the same on one scale."""
     have = [chart for chart in charts if chart is not None]
     return [
-        _titled(chart) | _shared_scale(chart, have) | {"title": f"{_label(run, runs)}: {chart['title']}"}
+        _titled(chart) | _shared_scale(chart, have) | {"title": f"{_label(run, runs)}: {localize(chart['title'])}"}
         if chart is not None
         else {"title": _label(run, runs), "panels": _nothing}
         for run, chart in zip(runs, charts, strict=True)
@@ -129,7 +130,7 @@ def _shared_scale(chart: Chart, charts: Sequence[Chart]) -> Chart:
 
 
 def _nothing(wide: float) -> str:
-    text = "this memory has nothing of the kind"
+    text = localize("this memory has nothing of the kind")
     return svg.picture(svg.words(0, 20, text, "soft"), width=wide, height=30, title=text, description=text)
 
 

@@ -86,7 +86,7 @@ def describe(name: str, before: Rows, rows: Rows, style: str, period: int | None
     title, unit = split_unit(name)
     axis = (f"{title}, {unit}" if unit else f"{title}, as in the table") + ("; grey: nothing measured" if gaps else "")
     return {
-        "title": title, "x": "" if dates else "time", "y": axis,
+        "title": title, "x": "" if dates else "time", "y": axis, "kept": ("title",),
         "lines": lines, "spans": [(a, b, "nothing measured") for a, b in gaps], **kind,
     }  # fmt: skip
 

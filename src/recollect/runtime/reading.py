@@ -3,6 +3,7 @@
 import sys
 from time import monotonic
 
+from ..core.language import localize
 from ..core.limits import write_bytes
 from ..core.settings import ContractError
 
@@ -35,4 +36,5 @@ class Reading:
             return
         self.told = now
         left = (now - self.begun) * (self.tokens - done) / done
-        print(f"reading the prompt: {done:,} of {self.tokens:,} tokens, {left:,.0f} s left", file=sys.stderr)
+        said = f"reading the prompt: {done:,} of {self.tokens:,} tokens, {left:,.0f} s left"
+        print(localize(said), file=sys.stderr)

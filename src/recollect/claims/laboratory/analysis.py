@@ -1,6 +1,7 @@
 """What is measured of a layer: influence of inputs on outputs, chains of operations, bytes kept, time, growth."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -63,6 +64,48 @@ def kept_bytes(function: Callable[[], Any], but: Iterable[Tensor] = ()) -> int:
     sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
     del result
     return sum(size for address, size in sizes.items() if address not in given)
+
+
+class _Alive:
+    """The storages that autograd keeps at this time, and the most bytes that they had."""
+
+    def __init__(self) -> None:
+        self.tensors: Counter[int] = Counter()  # by the address of their storage
+        self.bytes = self.most = 0
+
+    def add(self, address: int, size: int) -> None:
+        self.bytes += 0 if self.tensors[address] else size
+        self.tensors[address] += 1
+        self.most = max(self.most, self.bytes)
+
+    def remove(self, address: int, size: int) -> None:
+        self.tensors[address] -= 1
+        self.bytes -= 0 if self.tensors[address] else size
+
+
+class _Kept:
+    """A tensor that autograd keeps, counted until it lets go of it."""
+
+    def __init__(self, tensor: Tensor, alive: _Alive) -> None:
+        self.tensor, self.alive = tensor, alive
+        self.place = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
+        alive.add(*self.place)
+
+    def __del__(self) -> None:
+        self.alive.remove(*self.place)
+
+
+def peak_kept_bytes(function: Callable[[], Any], but: Iterable[Tensor] = ()) -> int:
+    """The most bytes that wait for a backward pass at any time while `function` runs, counted as in `kept_bytes`."""
+    alive = _Alive()
+    given = {tensor.untyped_storage().data_ptr() for tensor in but}
+
+    def note(tensor: Tensor) -> Tensor | _Kept:
+        return tensor if tensor.untyped_storage().data_ptr() in given else _Kept(tensor, alive)
+
+    with torch.enable_grad(), saved_tensors_hooks(note, lambda kept: kept.tensor if type(kept) is _Kept else kept):
+        function()
+    return alive.most
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:

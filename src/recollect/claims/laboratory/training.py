@@ -114,7 +114,7 @@ def train_seeds(task: str | Kind, model: str, effort: Effort, seeds: tuple[int, 
 
 
 def train_models(
-    task: str, models: Mapping[Any, dict[str, Any]], effort: Effort, seeds: tuple[int, int], **settings: Any
+    task: str | Kind, models: Mapping[Any, dict[str, Any]], effort: Effort, seeds: tuple[int, int], **settings: Any
 ) -> dict[Any, list[Trained]]:
     """{model: [training of each seed]}; a name that is no model's has `model` among its settings."""
     found = {}
@@ -168,7 +168,9 @@ def text_task(
     return TextTask(TextConfig(**settings), data, device, seed)
 
 
-def token_task(name: str, letters: str, train: Any, valid: Any, device: str = "cpu", **settings: Any) -> TextTask:
+def token_task(
+    name: str, letters: str, train: Any, valid: Any, device: str = "cpu", seed: int = 0, **settings: Any
+) -> TextTask:
     """Tokens of a claim's own making, each a letter, as a task."""
     data = corpus.Corpus(
         name=name,
@@ -181,4 +183,4 @@ def token_task(name: str, letters: str, train: Any, valid: Any, device: str = "c
         fingerprint=name,
         notes=[],
     )
-    return TextTask(TextConfig(**settings), data, device)
+    return TextTask(TextConfig(**settings), data, device, seed)

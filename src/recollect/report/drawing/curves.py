@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core import numbers
+from ...core.language import localize
 from .looks import Keys, Look
 from .points import LEAST, Point, Read, Series, describe, read
 from .scale import Scale, apart, roomy, span
@@ -72,8 +73,8 @@ def draw(chart: dict[str, Any], wide: float, keys: Keys, *, names: bool = True) 
         rows, below = _names_below(entries(chart, keys), frame.width, below, bars)
         parts += rows
     if found.hidden:
-        what = "point is" if found.hidden == 1 else "points are"
-        parts.append(words(0, below + 16, f"{found.hidden} {what} not shown: not above 0", "soft"))
+        said = f"{found.hidden} {'point is' if found.hidden == 1 else 'points are'} not shown: not above 0"
+        parts.append(words(0, below + 16, localize(said), "soft"))
         below += LINE + 8
     return picture(*parts, width=wide, height=below, title=chart["title"], description=describe(found))
 
@@ -85,7 +86,7 @@ def legend(charts: Sequence[dict[str, Any]], wide: float, keys: Keys) -> str:
         named |= dict(entries(chart, keys))
     bars = all(chart.get("kind") == "bars" for chart in charts)
     parts, below = _names_below(list(named.items()), wide, 0.0, bars)
-    return picture(*parts, width=wide, height=below, title="Names", description=", ".join(named))
+    return picture(*parts, width=wide, height=below, title=localize("Names"), description=", ".join(named))
 
 
 def entries(chart: dict[str, Any], keys: Keys) -> list[tuple[str, Look | None]]:
@@ -293,7 +294,7 @@ def _names_beside(
 
 def _name(x: float, y: float, series: Series, room: float) -> str:
     text = fitted(series.name, room)
-    return words(x, y + 4, text if series.shown else fitted(f"{series.name}: none", room))
+    return words(x, y + 4, text if series.shown else fitted(localize(f"{series.name}: none"), room))
 
 
 def _names_below(

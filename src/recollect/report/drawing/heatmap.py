@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core import numbers
+from ...core.language import localize
 from .colour import SIGNS
 from .pixels import png
 from .svg import fitted, picture, tag, width, words, wrapped
@@ -21,8 +22,8 @@ def draw(chart: dict[str, Any], wide: float) -> str:
     values = chart["values"]
     down, across = len(values), max((len(row) for row in values), default=0)
     if not any(numbers.known(value) for row in values for value in row):
-        nothing = words(0, 20, "nothing was measured", "soft")
-        return picture(nothing, width=wide, height=30, title=chart["title"], description="nothing was measured")
+        nothing = localize("nothing was measured")
+        return picture(words(0, 20, nothing, "soft"), width=wide, height=30, title=chart["title"], description=nothing)
     low, high = limits(chart)
     rows, columns = chart.get("rows"), chart.get("columns")
     left = 31.0 + (min(0.3 * wide, max((width(name) for name in rows), default=0.0)) if rows else width(str(down)))
@@ -49,7 +50,7 @@ def draw(chart: dict[str, Any], wide: float) -> str:
     drawn, foot = scale_bar(low, high, chart.get("unit") or "", min(left, max(0.0, wide - 240)), y + 12, wide)
     parts += drawn
     said = f"{down} rows, {across} columns, on a scale from {numbers.short(low)} to {numbers.short(high)}"
-    said = said.replace(numbers.BLANK, " ")
+    said = localize(said.replace(numbers.BLANK, " "))
     return picture(*parts, width=wide, height=foot, title=chart["title"], description=said)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...core import numbers
+from ...core.language import localize
 
 LEAST = 1e-300  # that a logarithmic axis can show: there is room for ticks below
 
@@ -93,9 +94,9 @@ def describe(read: Read) -> str:
         ys = [point.y for point in series.shown if point.y is not None]
         name = series.name or "value"
         if not ys:
-            parts.append(f"{name}: not measured")
+            parts.append(localize(f"{name}: not measured"))
         elif len(ys) == 1:
             parts.append(f"{name}: {numbers.short(ys[0])}")
         else:
-            parts.append(f"{name}: from {numbers.short(ys[0])} to {numbers.short(ys[-1])}")
+            parts.append(localize(f"{name}: from {numbers.short(ys[0])} to {numbers.short(ys[-1])}"))
     return "; ".join(parts).replace(numbers.BLANK, " ")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core import numbers
+from ...core.language import localize
 from .looks import Keys, Look
 from .points import LEAST, describe, read
 from .scale import Scale, roomy, span
@@ -88,7 +89,7 @@ def _end_labels(chart: dict[str, Any], rows: list[Row]) -> list[str]:
         return [line["said"] for line in chart["lines"]]
     digits = numbers.decimals(row.value for row in rows)
     written = numbers.short if chart.get("log_y") else lambda value: numbers.fixed(value, digits)
-    return [written(row.value) if row.value is not None else "no result" for row in rows]
+    return [written(row.value) if row.value is not None else localize("no result") for row in rows]
 
 
 def _levels(chart: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -5,6 +5,7 @@ import math
 import unicodedata
 from typing import Any
 
+from ...core.language import breakable
 from .looks import Look
 
 SIZE = 12.5  # of the letters in a chart
@@ -83,14 +84,14 @@ def fitted(text: str, room: float, size: float = SIZE) -> str:
 
 
 def wrapped(text: str, room: float, size: float = SIZE) -> list[str]:
-    """The text in lines that fit, broken at blanks; a word that is too long by itself is shortened."""
+    """The text in lines that fit, broken where it may be; a word that is too long by itself is shortened."""
     lines: list[str] = []
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}" if lines else word
+    for part in breakable(text):
+        longer = lines[-1] + part if lines else part
         if lines and width(longer, size) <= room:
             lines[-1] = longer
         else:
-            lines.append(word)
+            lines.append(part.lstrip())
     return [fitted(line, room, size) for line in lines]
 
 

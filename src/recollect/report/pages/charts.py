@@ -34,15 +34,19 @@ def draw_results(heat: Summary, levels: Sequence[tuple[str, float]]) -> Chart:
         }
         for standing in (heat.standings if heat.rungs else [*heat.ranked, *unfinished])
     ]
-    arrow = "more is better →" if metric.better == "higher" else "← less is better"
     return {
-        "title": f"{metric.label[:1].upper()}{metric.label[1:]} by {'rung' if heat.rungs else 'model'}",
-        "x": f"{metric.axis} ({arrow})",
+        "title": f"{capital(metric.label)} by {'rung' if heat.rungs else 'model'}",
+        "x": f"{metric.axis} ({'more is better →' if metric.better == 'higher' else '← less is better'})",
         "y": "",
         "kind": "dots",
+        "kept": ("names",),
         "lines": lines,
         "levels": [(name, metric.factor * value) for name, value in levels],
     }
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def draw_worth_of_state(heat: Summary) -> list[Chart]:
@@ -70,7 +74,7 @@ def draw_seen_and_written(heat: Summary) -> list[Chart]:
     names = [standing.name for standing in done]
     kinds = (("all_at_once", "shown the text at once"), ("step_by_step", "one token at a time"))
     lines = [{"name": name, "x": names, "y": [standing.average(key) for standing in done]} for key, name in kinds]
-    return _chart("Seen and written", "", "nats per token", lines, kind="bars")
+    return _chart("Seen and written", "", "nats per token", lines, kind="bars", kept=())
 
 
 def draw_learning(heat: Summary) -> list[Chart]:
@@ -136,7 +140,7 @@ def explain_bands(heat: Summary) -> str:
 def _chart(title: str, x: str, y: str, lines: list[dict[str, Any]], **more: Any) -> list[Chart]:
     """A chart of the lines with a known value; none without any."""
     lines = [line for line in lines if any(numbers.known(value) for value in line["y"])]
-    return [{"title": title, "x": x, "y": y, "lines": lines, **more}] if lines else []
+    return [{"title": title, "x": x, "y": y, "lines": lines, "kept": ("names",), **more}] if lines else []
 
 
 def _line(

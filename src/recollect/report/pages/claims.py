@@ -1,12 +1,14 @@
 """The page of the claims: a verdict for each sentence of the books, and what was measured to reach it."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...core import numbers
+from ...core.language import localize
 from ..drawing.looks import Keys
 from . import page
 
@@ -26,6 +28,7 @@ VERDICTS = {
     "holds within limits": Verdict("◐", "limits", "it is there under conditions that are named"),
     "does not hold here": Verdict("✗", "fails", "the experiment shows the opposite, or nothing"),
     "undecided at this size": Verdict("?", "undecided", "the effect is smaller than the spread over seeds"),
+    "not learnt": Verdict("–", "unlearnt", "a model did not learn even the easiest case, so nothing was compared"),
 }
 
 
@@ -34,6 +37,7 @@ def write(results: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def render(results: Sequence[dict[str, Any]]) -> str:
+    results = sorted(results, key=lambda result: result.get("chapter") or math.inf)  # as the course goes
     verdicts = [result["verdict"] for result in results]
     counted = [(name, verdicts.count(name)) for name in dict.fromkeys((*VERDICTS, *verdicts))]
     keys = share_colours(results)
@@ -41,7 +45,7 @@ def render(results: Sequence[dict[str, Any]]) -> str:
         "claims.html",
         title="What the books say, tried",
         verdicts=VERDICTS,
-        counts="; ".join(f"{count} {name}" for name, count in counted if count),
+        counts="; ".join(f"{count} {localize(name)}" for name, count in counted if count),
         claims=[_describe(result) for result in results],
         keys=keys,
         colours_of=lambda chart: keys.within(_names(chart)),
@@ -59,12 +63,12 @@ def _describe(result: dict[str, Any]) -> dict[str, Any]:
         "figures": _group_charts(result.get("charts") or []),
         "facts": [
             ("said in", result.get("sources") or []),
-            ("experiment", page.mark_code(result.get("experiment"))),
-            ("decided by", page.mark_code(result.get("decided"))),
-            ("kind", how),
+            ("experiment", page.mark_code(localize(result.get("experiment") or ""))),
+            ("decided by", page.mark_code(localize(result.get("decided") or ""))),
+            ("kind", localize(how)),
             ("code", result.get("commit") or ""),
             ("machine", page.describe_machine(result.get("machine"))),
-            ("run", ", ".join(word for word in (effort, took) if word)),
+            ("run", ", ".join(word for word in (localize(effort), took) if word)),
         ],
         "numbers": list(_flatten(result.get("figures") or {})),
     }

@@ -1,9 +1,11 @@
 """What the page shows of one heat, as plain data for heat.html."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from ...core import numbers
+from ...core.language import localize
 from ...racing.summary import MEANINGS, Standing, Summary
 from ..drawing.looks import Keys
 from . import charts
@@ -17,6 +19,10 @@ EXAMPLES = {  # of tasks whose rows show none: what is read, and what is asked f
     "adding": (".2  .7*  .1  .5*  .9", "1.2, the sum of the two that are marked"),
     "parity": ("1 0 1 1", "1: the count of ones is odd"),
     "gap": ("Anna grew up in France … she speaks fluent", "French"),
+    "order": ("3 17 5 40", "shuffled"),
+    "clouds": ("… It rained . The clouds are in the", "sky"),
+    "agreement": ("the key near the doors behind the windows", "is"),
+    "nested": ("the dog the cats the boy", "sings sing sings"),
 }
 ORDER = {  # of models that are made with what a Transformer learns from examples: in what
     **dict.fromkeys(("attend", "context", "fixed", "lstm", "gru", "rnn"), "its recurrence"),
@@ -74,9 +80,9 @@ def share_looks(heat: Summary, keys: Keys) -> None:
 
 
 def part_question(text: str) -> tuple[str, str]:
-    """The first sentence, for above the results, and the rest."""
-    first, stop, rest = text.partition(". ")
-    return (first + stop).strip(), rest
+    """The first sentence, for above the results, and the rest, in the language of the reader."""
+    first, *rest = re.split(r"(?<=\.) |(?<=。)", localize(text), maxsplit=1)
+    return first, "".join(rest)
 
 
 def find_example(heat: Summary) -> tuple[str, str] | None:
@@ -86,8 +92,11 @@ def find_example(heat: Summary) -> tuple[str, str] | None:
             return _shorten(answer["source"]), _shorten(answer["reference"])
     for _, prompt, _ in list_texts(heat.standings):
         if prompt:
-            return f"…{prompt[-LONGEST:]}" if len(prompt) > LONGEST else prompt, "the next token, one after the other"
-    return EXAMPLES.get(str(heat.heat.get("task")))
+            return f"…{prompt[-LONGEST:]}" if len(prompt) > LONGEST else prompt, localize(
+                "the next token, one after the other"
+            )
+    asked, answer = EXAMPLES.get(str(heat.heat.get("task")), ("", ""))
+    return (localize(asked), localize(answer)) if asked else None
 
 
 def _shorten(text: str) -> str:
@@ -97,9 +106,11 @@ def _shorten(text: str) -> str:
 def limit_to_terms(heat: Summary) -> str:
     """What size and what training the order holds for, and why a Transformer may stand behind smaller ideas there."""
     params, steps = heat.terms.get("params"), heat.terms.get("steps")
-    size = f"about {numbers.brief(params)} parameters" if params is not None and numbers.known(params) else ""
-    length = f"{numbers.brief(steps)} steps of training" if steps is not None and numbers.known(steps) else ""
-    terms = " and ".join(part for part in (size, length) if part)
+    size = numbers.brief(params) if params is not None and numbers.known(params) else ""
+    length = numbers.brief(steps) if steps is not None and numbers.known(steps) else ""
+    terms = f"about {size} parameters" if size else f"{length} steps of training" if length else ""
+    if size and length:
+        terms = f"about {size} parameters and {length} steps of training"
     if not terms or not heat.ranked:
         return ""
     text = f"This order is that of {terms}; at other sizes, or after more training, it may be another."
@@ -226,7 +237,7 @@ def list_facts(heat: Summary) -> list[tuple[str, list[str]]]:
     rows = [row for standing in heat.standings for row in (*standing.rows, *standing.failed)]
     search = [row["search"] for row in rows if isinstance(row.get("search"), dict)]
     found = {
-        "rule": [(row.get("metric") or {}).get("rule") for row in rows],
+        "rule": [localize((row.get("metric") or {}).get("rule") or "") for row in rows],
         "data": [", ".join(str(row[key]) for key in ("data", "split") if row.get(key)) for row in rows],
         "code": [row.get("commit") for row in rows],
         "machine": [describe_machine(row.get("machine")) for row in rows],

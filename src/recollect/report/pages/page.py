@@ -12,10 +12,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...core.files import write_aside
-from ...racing.summary import Name
+from ...core.language import language, localize
+from ...racing.verdict import Name, mark_names, split_names
 from ..drawing import chart as charts
-from ..drawing import colour, curves, looks, panel, svg
+from ..drawing import colour, looks, panel, svg
 
+TAGS = {"en": "en", "zh": "zh-Hans"}
 WIDTHS = {"full": 860, "half": 416, "phone": 328}  # pixels at which a chart is drawn; the page shows the one that fits
 
 
@@ -23,7 +25,8 @@ def render(template: str, **context: Any) -> str:
     """The whole page. Its policy lets a browser load nothing from any other place, and run its own script alone."""
     style = Markup(f":root{{{colour.variables()}}}\n{_read('style.css')}{charts.stylesheet()}")
     script = Markup(_read("theme.js"))
-    return TEMPLATES.get_template(template).render(style=style, script=script, explain=Glossary(), **context)
+    shown = {"style": style, "script": script, "lang": TAGS[language()], "explain": Glossary()}
+    return TEMPLATES.get_template(template).render(**shown, **context)
 
 
 def _read(name: str) -> str:
@@ -66,12 +69,27 @@ def draw(chart: dict[str, Any], keys: looks.Keys, width: str, names: bool = True
 
 def legend(drawn: Sequence[dict[str, Any]], keys: looks.Keys, width: str) -> Markup:
     """The names that charts share, for below them; nothing where each has its own."""
-    return Markup(curves.legend(drawn, WIDTHS[width], keys) if panel.share_names(drawn) else "")
+    return Markup(panel.legend(drawn, WIDTHS[width], keys) if panel.share_names(drawn) else "")
 
 
 def escape(value: Any) -> Any:
     """Any value as text, safe in a page; characters that cannot be shown are replaced. Markup stays as it is."""
     return value if hasattr(value, "__html__") else Markup(svg.escape(value))
+
+
+def localize_text(text: Any) -> Any:
+    """A text in the language of the reader; markup is so already."""
+    return text if hasattr(text, "__html__") else localize(text)
+
+
+def localize_html(text: str) -> Markup:
+    """A text of a template, which has markup in it, in the language of the reader."""
+    return Markup(localize(text))
+
+
+def localize_pieces(pieces: Sequence[str]) -> list[str]:
+    """Pieces of a sentence in the language of the reader, names apart."""
+    return split_names(localize(mark_names(pieces)))
 
 
 def mark_code(text: Any) -> Markup:
@@ -104,5 +122,6 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.globals |= {"anchor": anchor, "draw": draw, "legend": legend, "hash": hash_source}
-TEMPLATES.filters["code"] = mark_code
+TEMPLATES.globals |= {"t": localize_text, "html": localize_html}
+TEMPLATES.filters |= {"code": mark_code, "t": localize_text, "pieces": localize_pieces}
 TEMPLATES.tests["name"] = lambda piece: isinstance(piece, Name)
