@@ -25,6 +25,7 @@ class Commands:
     def __init__(self, folder: Path, *modules: str, path: Path | None = None) -> None:
         self.folder = folder
         self.running: int | None = None
+        self.jobs = 0
         env = os.environ | {"OMP_NUM_THREADS": "1", "RECOLLECT_CACHE": str(folder / "cache")}
         if path is not None:  # of modules that commands call
             env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH", "")]))
@@ -32,11 +33,17 @@ class Commands:
             [sys.executable, "-P", str(FORKER), *modules],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
         )  # fmt: skip
-        assert self.line() == "ready"
-
-    def line(self) -> str:
         assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        assert self.process.stdout.readline().strip() == "ready"
+
+    def answer(self) -> int:
+        """The next number that is told of the last job; what was told of earlier ones is passed over."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            job, number = map(int, line.split())
+            if job == self.jobs:
+                return number
+        raise ChildProcessError(f"{FORKER.name} has ended with code {self.process.wait()}")
 
     def start(self, *argv: object, **limits: object) -> int:
         """The process id of a command that now runs; `limits` are those of forker.LIMITS. One runs at a time."""
@@ -46,13 +53,15 @@ class Commands:
             self.wait()
         places = {name: str(self.folder / name) for name in ("out", "err")}
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"argv": [str(part) for part in argv], **places, **limits}) + "\n")
+        self.jobs += 1
+        job = {"job": self.jobs, "argv": [str(part) for part in argv], **places, **limits}
+        self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
-        self.running = int(self.line())
+        self.running = self.answer()
         return self.running
 
     def wait(self) -> Done:
-        code = int(self.line())
+        code = self.answer()
         self.running = None
         texts = ((self.folder / name).read_text(encoding="utf-8", errors="replace") for name in ("out", "err"))
         return Done(code, *texts)

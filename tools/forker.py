@@ -1,8 +1,8 @@
 """Runs the command line in processes that can be killed: torch is imported once, then each command is a fork.
 
-A line of JSON on stdin starts a command: {"argv": […], "out": file, "err": file} and any of the keys of LIMITS. Its
-process id comes back as a line, and when it has ended its exit code (minus the signal's number) as another. The process
-leads a session, so that what it starts can be found and killed with it.
+A line of JSON on stdin starts a command: {"job": number, "argv": […], "out": file, "err": file} and any of the keys of
+LIMITS. "job process-id" comes back as a line, and when it has ended, "job exit-code" (minus the signal's number) as
+another. The process leads a session, so that what it starts can be found and killed with it.
 """
 
 import contextlib
@@ -130,6 +130,6 @@ if __name__ == "__main__":
         os.close(started)
         os.read(leads, 1)  # until it leads a session
         os.close(leads)
-        print(child, flush=True)
+        print(job["job"], child, flush=True)
         _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        print(job["job"], os.waitstatus_to_exitcode(status), flush=True)

@@ -11,6 +11,7 @@ started must then end by themselves.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -307,7 +308,8 @@ class Killer:
         """Kill the command, and see that what was finished still is; what is finished now."""
         moment, alone = time.monotonic() - self.began, self.work.alone and len(self.kills) % 2 == 1
         started = len(session_of(pid)) - 1
-        (os.kill if alone else os.killpg)(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it ended at this very moment
+            (os.kill if alone else os.killpg)(pid, signal.SIGKILL)
         self.struck.append(pid)
         self.commands.wait()
         self.kills.append({"at": round(moment, 3), "round": self.rounds, "alone": alone, "children": started})

@@ -126,7 +126,7 @@ def test_b_goes_back_by_a_section_and_not_before_the_first(chapter, answers):
 
 
 def test_ctrl_c_while_a_command_runs_leaves(chapter, answers, capfd):
-    chapter.sections["experiment"] = f"```sh\nkill -INT {os.getpid()}; sleep 5\n```"
+    chapter.sections["experiment"] = f"```sh\nsleep .2; kill -INT {os.getpid()}; sleep 5\n```"
     answers[0].extend(["", ""])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -140,14 +140,16 @@ class Walk:
             return False
         began = time.monotonic()
         sys.stdout.flush()
-        process = subprocess.Popen(  # noqa: S603 (the code of our own pages)
-            words, cwd=self.folder, env=os.environ | {"COLUMNS": str(self.console.width)}, stdin=subprocess.DEVNULL
-        )
+        process, env = None, os.environ | {"COLUMNS": str(self.console.width)}
         try:
+            process = subprocess.Popen(  # noqa: S603 (the code of our own pages)
+                words, cwd=self.folder, env=env, stdin=subprocess.DEVNULL
+            )
             code = process.wait()
         except KeyboardInterrupt:  # the terminal has sent it to the commands too
-            process.terminate()
-            process.wait()
+            if process is not None:
+                process.terminate()
+                process.wait()
             raise Left from None
         took = time.monotonic() - began
         if code:
