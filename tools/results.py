@@ -136,7 +136,10 @@ TITLES = {
     ),
 }
 READMES = {"README.md": "en", "README.zh-CN.md": "zh"}
-FIGURES = {"translation-chained": ("length.svg", lengths.chart)}  # file in docs/, and what it is drawn from
+FIGURES = {  # file in docs/ without its ending, and what it is drawn from
+    "translation-chained": ("length", lengths.texts),
+    "translation-multi30k": ("length-sentences", lengths.sentences),
+}
 
 
 def rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -155,7 +158,7 @@ def page(folder: Path) -> str:
         parts += [f"## {title}\n", f"{note}.\n"]
         if name in FIGURES:
             file, drawn = FIGURES[name]
-            parts.append(f"![{drawn(found)['title']}]({file})\n")
+            parts.append(f"![{drawn(found)['title']}]({file}.svg)\n")
         parts.append(table(found))
     if (folder / "bptt.json").exists():
         parts.append(gradients(folder / "bptt.json"))
@@ -174,6 +177,13 @@ def in_language(folder: Path, language: str) -> Iterator[tuple[str, str]]:
         yield f"claims{end}.md", claims_page(folder)
         yield f"races{end}.md", races.page(folder)
         yield from races.pictures(folder)
+        yield from ((f"{file}{end}.svg", drawn) for file, drawn in curves(folder))
+
+
+def curves(folder: Path) -> Iterator[tuple[str, str]]:
+    """The figures drawn from rows: their names in docs/, and the SVG in them."""
+    found = rows(folder)
+    yield from ((file, chart.standalone(drawn(found[name]))) for name, (file, drawn) in FIGURES.items())
 
 
 def gradients(path: Path) -> str:
@@ -247,7 +257,3 @@ if __name__ == "__main__":
     for name, language in READMES.items():
         text = (root / name).read_text(encoding="utf-8")
         (root / name).write_text(published.insert_table(text, all_rows, language), encoding="utf-8")
-    for name, found in all_rows.items():
-        if name in FIGURES:
-            file, drawn = FIGURES[name]
-            (root / "docs" / file).write_text(chart.standalone(drawn(found)), encoding="utf-8")

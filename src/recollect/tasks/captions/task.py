@@ -380,11 +380,13 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
             f"{described['images'] / described['seconds']:,.0f} pictures/s",
         ]
         if "exact_by" in described:
-            shares = "  ".join(
-                f"{name} {100 * entry['exact']:.1f} % of {entry['images']:,}"
-                for name, entry in described["exact_by"].items()
-            )
-            below.append(f"exact by combination of colour and shape: {shares}")
+            parts = described["exact_by"]
+            shares = []
+            if seen := parts.get("seen"):
+                shares.append(f"seen {100 * seen['exact']:.1f} % of {seen['images']:,}")
+            if held := parts.get("held out"):
+                shares.append(f"held out {100 * held['exact']:.1f} % of {held['images']:,}")
+            below.append(f"exact by combination of colour and shape: {'  '.join(shares)}")
         if gaze := found["gaze"]:
             below.append(
                 f"attention on the box of the thing that is named {100 * gaze['named']:.1f} %, of the other "
