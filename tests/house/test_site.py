@@ -44,6 +44,14 @@ def test_a_chinese_page_leads_to_chinese_pages(checkout, tmp_path):
     assert "[另一页](page.md) [说明](../README.md)" in (place / "docs" / "page.zh.md").read_text()
 
 
+def test_lines_of_chinese_prose_are_joined_and_the_title_stands_first(checkout, tmp_path):
+    page = "<!-- en 123456789abc -->\n# 页\n\n一行，\n又一行。\n\n- 甲\n- 乙\n\n```text\n甲\n乙\n```\n"
+    (checkout / "docs" / "page.zh.md").write_text(page)
+    place, _ = staged(checkout, tmp_path)
+    expected = "# 页\n\n一行，又一行。\n\n- 甲\n- 乙\n\n```text\n甲\n乙\n```\n"
+    assert (place / "docs" / "page.zh.md").read_text() == expected
+
+
 def test_formulas_become_mathml_and_code_stays_as_it_is(checkout, tmp_path):
     _, text = staged(checkout, tmp_path)
     assert "<math" in text
@@ -108,7 +116,7 @@ def test_an_english_page_among_the_chinese_ones_leads_where_it_says(tmp_path):
         "docs/index.html": '<a href="../zh/docs/page/">中文</a> <a href="../#text">text</a>',
         "docs/page/index.html": '<a href="../">up</a>',
         "zh/index.html": "<h2>文本</h2>",
-        "zh/docs/index.html": '<a href="../zh/docs/page/">中文</a> <a href="../#text">text</a> <a href="page/">page</a>',
+        "zh/docs/index.html": '<a href="../zh/docs/page/">中文</a> <a href="../#text">text</a> <a href="page/">in</a>',
         "zh/docs/page/index.html": '<a href="../">up</a>',
     }
     for name, text in pages.items():
@@ -119,6 +127,6 @@ def test_an_english_page_among_the_chinese_ones_leads_where_it_says(tmp_path):
     site.mend_fallbacks(tmp_path)
     assert not site.problems(tmp_path)
     mended = (tmp_path / "zh/docs/index.html").read_text()
-    assert mended == '<a href="page/">中文</a> <a href="../../#text">text</a> <a href="page/">page</a>'
+    assert mended == '<a href="page/">中文</a> <a href="../../#text">text</a> <a href="page/">in</a>'
     for name in pages.keys() - {"zh/docs/index.html"}:
         assert (tmp_path / name).read_text() == pages[name]
