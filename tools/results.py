@@ -129,8 +129,8 @@ TITLES = {
     "translation-chinese-small": (
         "Tatoeba, English to Chinese, five small translators on two CPU cores",
         "BLEU by sacreBLEU's tokeniser for Chinese. 800,000 parameters and 1,200 steps of about 1,000 tokens for each, "
-        "Chinese by character; the recipes differ in the model alone, none was tuned. Two or three passes over the text "
-        "are few: how soon each learns is what is compared. One thread each, beside much other work",
+        "Chinese by character; the recipes differ in the model alone, none was tuned. Two or three passes over the "
+        "text are few: how soon each learns is what is compared. One thread each, beside much other work",
     ),
     "translation-numbers": (
         "Numbers in words, English to French",
