@@ -52,6 +52,13 @@ def test_lines_of_chinese_prose_are_joined_and_the_title_stands_first(checkout, 
     assert (place / "docs" / "page.zh.md").read_text() == expected
 
 
+def test_a_page_without_a_translation_leads_to_chinese_pages_where_it_is_shown_among_them(checkout, tmp_path):
+    (checkout / "docs" / "map.md").write_text("# The map\n\n[中文](page.zh.md)\n")
+    place, _ = staged(checkout, tmp_path)
+    assert "[中文](../../zh/docs/page/)" in (place / "docs" / "map.md").read_text()
+    assert "[中文](page.md)" in (place / "docs" / "map.zh.md").read_text()
+
+
 def test_formulas_become_mathml_and_code_stays_as_it_is(checkout, tmp_path):
     _, text = staged(checkout, tmp_path)
     assert "<math" in text
