@@ -181,6 +181,9 @@ def classify(
         typer.Argument(help="Text files, a row a line, or .csv and .tsv tables (default: stdin).", callback=name_place),
     ] = None,
     column: Annotated[str | None, typer.Option(help="The column of texts in a table: its name, or a number.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of files that are no UTF-8: their encoding, such as gb18030.")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 256,
     device: Device = "cpu",
     json: Json = False,
@@ -196,7 +199,9 @@ def classify(
     model = open_model(run, "labels", device=device_of(device))
     if column is not None and not files:
         raise ValueError("--column: expected a table with it, found none; name its file")
-    given = chain.from_iterable(model.read(Path(name), column) for name in files or ())
+    if encoding is not None and not files:
+        raise ValueError("--encoding: expected a file with it, found none; name the file")
+    given = chain.from_iterable(model.read(Path(name), column, encoding) for name in files or ())
     for answer in model.stream(given if files else lines_of_stdin(is_live()), batch=batch, on_unknown=warn):
         if json:
             print("null" if answer is None else jsons.dumps(answer._asdict(), ensure_ascii=False))
