@@ -240,9 +240,7 @@ def forecast(
         rows, table = model.fill(file), model.open(file)
         notes = [] if rows else [f"{file}: no gap to fill"]
         if bare := sum(row.lower is None for row in rows):
-            notes.append(
-                f"{bare:,} of {len(rows):,} filled values have no interval: none is known so far from the data"
-            )
+            notes.append(f"{bare:,} of {len(rows):,} filled values have no interval: none is known that far")
     else:
         ahead = model.forecast(file, horizon)
         rows, table, notes = ahead.rows(), ahead.history, ahead.notes
