@@ -43,6 +43,12 @@ def test_runs_are_listed_with_what_they_reached(place):
     assert "expected a folder with runs, found none" in str(tiny.invoke("runs", place / "nowhere").exception)
 
 
+def test_a_figure_that_training_turned_round_is_shown_as_it_is_known():
+    shown = tiny.invoke("runs").stdout
+    assert "minus_bleu" not in shown
+    assert "bleu 37.3178" in " ".join(shown.split())
+
+
 def test_a_damaged_run_is_listed_with_what_can_be_read_of_it(place):
     RunFolder(place / "one").model_path.write_bytes(b"\xff" * 40)
     (place / "one" / "manifest.json").unlink()

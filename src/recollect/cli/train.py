@@ -71,6 +71,8 @@ def _measured(metric: str | None, value: float | None) -> str:
     """The figure of validation with its name, where a run has them."""
     from ..core.numbers import MISSING
 
+    if metric and metric.startswith("minus_") and value is not None:  # training lowers its figure
+        metric, value = metric.removeprefix("minus_"), -value
     named = [localize(metric)] if metric else []
     return " ".join([*named, MISSING if value is None else f"{value:.4f}"])
 
