@@ -54,7 +54,6 @@ def main() -> int:
     if done.returncode:
         print("\n".join(line for line in done.stderr.splitlines() if not line.startswith("INFO")), file=sys.stderr)
         return 1
-    mend_fallbacks(out)
     found = problems(out)
     print("\n".join(found) if found else f"{out}: {len(list(out.rglob('*.html')))} pages")
     return int(bool(found))
@@ -159,31 +158,6 @@ class Page(HTMLParser):
             self.loaded += [] if followed else [address]
         elif address and not re.match(r"[a-z]+:", address):
             self.links.append(address)
-
-
-def mend_fallbacks(out: Path) -> None:
-    """Links of English pages that stand among the Chinese ones as well, where these have no translation of them.
-
-    A link to a Chinese page then goes up one folder more, and one to a heading that the Chinese page does not have
-    leads to the English page.
-    """
-    pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(out.rglob("*.html"))}
-    names = {path.resolve(): page.names for path, page in pages.items()}
-    chinese = (out / "zh").resolve()
-    for path in [path for path in pages if path.resolve().is_relative_to(chinese)]:
-        text = path.read_text(encoding="utf-8")
-        for link in dict.fromkeys(pages[path].links):
-            to, _, name = unquote(link).partition("#")
-            if not to or to.startswith("/"):
-                continue
-            target = (path.parent / to).resolve()
-            twice = target.is_relative_to(chinese / "zh")
-            english = out.resolve() / target.relative_to(chinese) if target.is_relative_to(chinese) else target
-            if not twice and (not name or name in names.get(target / "index.html", {name})):
-                continue
-            address = os.path.relpath(english, path.parent.resolve()) + "/" * to.endswith("/") + f"#{name}" * bool(name)
-            text = text.replace(f'href="{link}"', f'href="{address}"')
-        path.write_text(text, encoding="utf-8")
 
 
 def problems(out: Path) -> list[str]:

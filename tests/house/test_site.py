@@ -115,25 +115,3 @@ def test_a_link_that_leads_nowhere_is_an_error(monkeypatch, tmp_path, capfd):
     monkeypatch.setattr("sys.argv", ["site", "--out", str(tmp_path / "out")])
     assert site.main() == 1
     assert "nowhere.md" in "".join(capfd.readouterr())
-
-
-def test_an_english_page_among_the_chinese_ones_leads_where_it_says(tmp_path):
-    pages = {
-        "index.html": '<h2 id="text">Text</h2>',
-        "docs/index.html": '<a href="../zh/docs/page/">中文</a> <a href="../#text">text</a>',
-        "docs/page/index.html": '<a href="../">up</a>',
-        "zh/index.html": "<h2>文本</h2>",
-        "zh/docs/index.html": '<a href="../zh/docs/page/">中文</a> <a href="../#text">text</a> <a href="page/">in</a>',
-        "zh/docs/page/index.html": '<a href="../">up</a>',
-    }
-    for name, text in pages.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert len(site.problems(tmp_path)) == 2
-    site.mend_fallbacks(tmp_path)
-    assert not site.problems(tmp_path)
-    mended = (tmp_path / "zh/docs/index.html").read_text()
-    assert mended == '<a href="page/">中文</a> <a href="../../#text">text</a> <a href="page/">in</a>'
-    for name in pages.keys() - {"zh/docs/index.html"}:
-        assert (tmp_path / name).read_text() == pages[name]
