@@ -31,8 +31,9 @@ MAY_IMPORT = {
     | {"racing.verdict"},  # no torch
     "learn": {"core", "layers", "models", "report"},
     "api": {"core", "data", "decode", "export", "racing", "report", "runtime", "tasks", "training"},
+    "serve": {"api", "core", "runtime"},
     "cli": {"api", "core", "layers", "data", "tasks", "training", "measure", "racing", "claims", "doctor", "report"}
-    | {"decode", "export", "learn"},
+    | {"decode", "export", "learn", "serve"},
 }
 
 
