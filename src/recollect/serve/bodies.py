@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from ..core import typed
+from ..core.errors import RecollectError
 from ..core.typed import show
 from .limits import Limits
 from .refusals import ClientGone, Refusal
@@ -42,7 +43,16 @@ async def read_request(request: Request, kind: type[T], limits: Limits) -> T:
     """The JSON object of a request, with its keys and values as a dataclass declares them."""
     check_type(request, "application/json")
     body = await read_body(request, limits.body, limits.body_seconds)
-    return typed.read(parse_json(body), kind)
+    return read_fields(parse_json(body), kind)
+
+
+def read_fields(value: Any, kind: type[T]) -> T:
+    """The fields of a request; an error names the one that it is about."""
+    try:
+        return typed.read(value, kind)
+    except RecollectError as error:
+        name = str(error).partition(":")[0].partition("[")[0]
+        raise Refusal(400, str(error), param=name if hasattr(kind, name) else None) from None
 
 
 def check_type(request: Request, *wanted: str) -> None:

@@ -78,8 +78,6 @@ async def complete(request: Request, models: Models, limits: Limits) -> Any:
     served = models.find(asked.model, "generate")
     prompts = read_prompts(asked.prompt, served, limits)
     count = 1 if asked.n is None else asked.n
-    if count < 1:
-        raise Refusal(400, f"n: expected at least 1, found {show(count)}", param="n")
     check_count(count * len(prompts), limits.rows, "texts, prompts times n", "n")
     choices = [
         Choice(index * count + number, prompt, make_job(served, asked, ids, limits, number))

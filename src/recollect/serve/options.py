@@ -4,6 +4,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.settings import at_least
 from ..core.typed import show
 from ..runtime.sampling import Config
 from .limits import Limits
@@ -17,28 +18,28 @@ SEEDS = 2**63 - 1
 class WritingOptions:
     """The fields of a request that say how to write. A field that is null is as if it were left out."""
 
-    max_tokens: int | None = None
+    max_tokens: int | None = at_least(0, default=None)
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
     penalty: float | None = None
-    seed: int | None = None
+    seed: int | None = at_least(0, default=None, most=SEEDS)
     stop: str | tuple[str, ...] | None = None
     stream: bool | None = None
 
     def length(self, limits: Limits) -> int:
         """How many tokens are to be written."""
         length = MAX_TOKENS if self.max_tokens is None else self.max_tokens
-        if not 0 <= length <= limits.tokens:
-            message = f"max_tokens: expected from 0 to {limits.tokens:,}, found {show(length)}"
+        if length > limits.tokens:
+            message = f"max_tokens: expected at most {limits.tokens:,}, found {show(length)}"
             raise Refusal(400, message, param="max_tokens")
         return length
 
     def config(self, limits: Limits, number: int = 0) -> Config:
         """The settings of generation; each further choice of a request has the next seed."""
         seed = self.first_seed() + number
-        if not 0 <= seed <= SEEDS:
-            raise Refusal(400, f"seed: expected from 0 to {SEEDS}, found {show(seed)}", param="seed")
+        if seed > SEEDS:
+            raise Refusal(400, f"seed: expected at most {SEEDS}, found {show(seed)}", param="seed")
         temperature = 1.0 if self.temperature is None else self.temperature
         given: dict[str, Any] = {"temperature": temperature} if temperature else {"greedy": True}
         penalty = 1.0 if self.penalty is None else self.penalty

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..core import typed
+from ..core.settings import at_least
 from ..runtime.sampling import logsumexp
 from .bodies import read_request
 from .limits import Limits
@@ -42,7 +43,7 @@ class Fed:
 class Place:
     """A position; None: the end."""
 
-    position: int | None = None
+    position: int | None = at_least(0, default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

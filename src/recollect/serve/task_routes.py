@@ -9,10 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..core import typed
 from ..core.trained import TrainedModel
 from ..core.typed import show
-from .bodies import check_count, check_type, parse_json, read_body, read_request
+from .bodies import check_count, check_type, parse_json, read_body, read_fields, read_request
 from .limits import Limits
 from .models import Models, Served
 from .refusals import Json, Refusal
@@ -226,7 +225,7 @@ def read_query(request: Request, kind: type[Any]) -> Any:
     """A dataclass from the query of an address, whose values are written as in JSON."""
     given = request.query_params.multi_items()
     check_count(len(given), 20, "fields", "query")
-    return typed.read({name: parse_json(value[:100].encode("utf-8", "replace")) for name, value in given}, kind)
+    return read_fields({name: parse_json(value[:100].encode("utf-8", "replace")) for name, value in given}, kind)
 
 
 def check_picture(content: bytes, most: int) -> None:

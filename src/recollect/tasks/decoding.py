@@ -180,7 +180,9 @@ class DecodingModel(TrainedModel):
         return {}
 
     def prepare(self, steps: int = 0) -> None:
-        self._decoder(steps // STEPS)
+        if self._source.exported is None:
+            self._source.open_step(steps)
+        self._decoder(1)
 
     def _decoder(self, inputs: int, *, exported: bool = True) -> Any:
         """The model for a search over so many inputs, its steps run by onnxruntime where that is there or worth making.
