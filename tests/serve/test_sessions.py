@@ -196,12 +196,12 @@ def test_sessions_are_limited_in_bytes(limited, monkeypatch):
     (kept,) = service.store.sessions.values()
     assert len(kept.text.marks) == 1  # those on the way were let go
     assert client.post(f"{place}/rewind", {"position": 20}).status == 200  # and are made again
-    other = client.post("/v1/sessions", {"model": "small-transformer", "text": "the cat " * 20})
-    if other.status == 201:
-        other = client.post(f"/v1/sessions/{other.json()['id']}/generate", {"max_tokens": 130})
-    refused = client.post(f"{place}/generate", {"max_tokens": 250})
-    assert refused.status == 429
-    assert client.get(place).json()["position"] == 20  # as it was
+    go_on(client, place, 130)
+    other = start(client, "the cat", "small-transformer")
+    assert client.post(f"{other}/generate", {"max_tokens": 150}).status == 429
+    assert client.get(other).json()["position"] == 7  # as it was
+    client("DELETE", place)
+    assert go_on(client, other, 150)["position"] == 157
 
 
 def test_a_text_is_limited_in_tokens(limited):

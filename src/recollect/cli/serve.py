@@ -75,7 +75,7 @@ def link_to(host: str, port: int) -> str:
     from ..serve.guard import EVERY
 
     name = "127.0.0.1" if host in EVERY else f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}"
+    return "http://" + name + f":{port}"
 
 
 def announce(service: object, url: str, token: str, *, json: bool) -> None:
@@ -85,5 +85,5 @@ def announce(service: object, url: str, token: str, *, json: bool) -> None:
         print_json({"url": url, "token": token, "models": models})
     else:
         print(localize(f"serving {', '.join(models)}; Ctrl-C ends it"))
-        print(f"{url}/?token={token}")
+        print(url + "/?token=" + token)
     sys.stdout.flush()

@@ -181,6 +181,9 @@ class Batcher:
         late = [job for job in self.rows if not job.cancelled and job.deadline < now]
         self._fail(late, self._too_late())
         kept = [row for row, job in enumerate(self.rows) if not job.cancelled]
+        if not kept:
+            self.rows, self.state = [], None
+            self._flush()  # nothing may be held back while it waits
         with self.changed:
             while not (kept or self.waiting or self.closed):
                 self.changed.wait()
