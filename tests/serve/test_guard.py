@@ -80,6 +80,8 @@ def test_the_link_becomes_a_cookie_that_no_script_reads(client):
     assert client.get("/v1/models", headers=given).status == 200
     assert client.get("/?token=wrong", headers=given).status == 401
     assert client.get(f"/v1/models?token={TOKEN}", headers={"authorization": None}).status == 401  # by the link alone
+    assert client.get("/?view=1&x=2", headers=given).status == 200  # a page's own
+    assert client.get("/?" + "a=b&" * 5_000, headers={"authorization": None}).status == 401
     assert client("POST", f"/?token={TOKEN}", headers={"authorization": None}).status == 401
 
 

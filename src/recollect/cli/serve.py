@@ -49,6 +49,7 @@ def serve(
         hosts = guard.host_names(host, port, tuple(allow or ()))
         guarded = service.application(hosts=hosts, token=token, cookie=f"recollect_{port}")  # cookies know no ports
         made = server.make_server(guarded, limits, service.close)
+        sock.listen(limits.connections)
         announce(service, link_to(host, port), token, json=json)
         server.run(made, sock)
         if not service.close():  # a call that nothing can end from outside

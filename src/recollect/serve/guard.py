@@ -10,7 +10,7 @@ import logging
 import secrets
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
@@ -87,8 +87,9 @@ class Guard:
             raise Refusal(503, f"server: expected at most {self.most:,} requests at once, found more; try again later")
         if scope["path"] in OPEN:
             return None
-        if scope["path"] == "/" and scope["method"] == "GET" and scope["query_string"]:
-            return self.enter(scope)
+        shown = find_token(scope["query_string"]) if (scope["method"], scope["path"]) == ("GET", "/") else None
+        if shown is not None:
+            return self.enter(shown)
         if not self.knows(given):
             raise Refusal(401, "token: expected the one of the link, as Authorization: Bearer or as the link's cookie")
         return None
@@ -107,14 +108,19 @@ class Guard:
     def matches(self, found: str) -> bool:
         return hmac.compare_digest(found.encode("utf-8", "replace"), self.token)
 
-    def enter(self, scope: Any) -> Response:
+    def enter(self, shown: str) -> Response:
         """The answer to the link: its token becomes a cookie that scripts and other sites do not see."""
-        asked = parse_qs(scope["query_string"][:1_000].decode("latin-1"), max_num_fields=10)
-        if not self.matches(asked.get("token", [""])[0]):
+        if not self.matches(shown):
             raise Refusal(401, "token: expected the one of the link that was printed at the start, found another")
         response = RedirectResponse("/", 303)
         response.set_cookie(self.cookie, self.token.decode(), httponly=True, samesite="strict")
         return response
+
+
+def find_token(query: bytes) -> str | None:
+    """The token in the query of a link; None where there is none."""
+    parts = query[:1_000].decode("latin-1").split("&")
+    return next((part.removeprefix("token=") for part in parts if part.startswith("token=")), None)
 
 
 def same_origin(origin: str, host: str) -> bool:
