@@ -27,7 +27,7 @@ HOSTILE = {  # what it tries → method, path, body, headers, the code that it g
     "a page of another port": ("DELETE", "/v1/sessions/x", b"", {"origin": "http://127.0.0.1:3000"}, 403),
     "no token": ("POST", PLACE, b"{}", JSON | {"authorization": None}, 401),
     "the token of another": ("GET", "/v1/sessions", b"", {"authorization": "Bearer " + "a" * 43}, 401),
-    "a token of a megabyte": ("GET", "/v1/sessions", b"", {"authorization": "Bearer " + "a" * 2**20}, 401),
+    "a token of a megabyte": ("GET", "/v1/sessions", b"", {"authorization": "Bearer " + "a" * 2**20}, 431),
     "a form of a foreign page": ("POST", PLACE, b'{"prompt":"a"}', {"content-type": "text/plain"}, 415),
     "a form with fields": ("POST", PLACE, b"prompt=a", {"content-type": "application/x-www-form-urlencoded"}, 415),
     "no type": ("POST", PLACE, b"{}", {}, 415),

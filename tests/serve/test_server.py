@@ -135,7 +135,6 @@ def test_many_clients_at_once_get_what_they_get_alone(server, alone):
 
 def test_slow_clients_are_dropped(server):
     """Those that send nothing, half a head, half a body, or a drop now and then."""
-    began = time.monotonic()
     half = server.post("/v1/completions", completion())[:-5]
     with ThreadPoolExecutor(5) as pool:
         jobs = [
@@ -148,7 +147,6 @@ def test_slow_clients_are_dropped(server):
         answers = [job.result() for job in jobs]
     assert [status_of(answer) for answer in answers] == [408] * 5
     assert all(b"nosniff" in answer for answer in answers)
-    assert time.monotonic() - began < 60
 
 
 def test_what_is_no_http_is_refused_with_the_same_headers(server):
@@ -157,13 +155,13 @@ def test_what_is_no_http_is_refused_with_the_same_headers(server):
         b"GET / HTTP/1.1\r\nHost : a\r\n\r\n",
         b"GET /\r\n\r\n",
         b"A" * 200_000,
-        server.head() .replace(b"Host", b"X: " + b"a" * 100_000 + b"\r\nHost"),
+        server.head(Connection="close", X="a" * 100_000),
         server.head("POST", "/v1/completions", Content_Length="1, 2"),
         server.head("POST", "/v1/completions", Transfer_Encoding="gzip"),
         server.head(Content_Length="3", Transfer_Encoding="chunked") + b"zz\r\n",
     ):  # fmt: skip
         answer = server.raw(sent)
-        assert status_of(answer) in (400, 501), sent[:50]
+        assert status_of(answer) in (400, 431), sent[:50]
         assert b"nosniff" in answer
         assert b"content-security-policy" in answer
         assert b"uvicorn" not in answer
@@ -186,7 +184,8 @@ def test_a_body_that_is_too_large_is_refused_while_it_comes(server):
 def test_a_reader_that_stalls_is_dropped_and_others_are_served(server):
     with server.connect() as own:
         own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
-        own.sendall(server.post("/v1/completions", completion(max_tokens=60_000, stream=True)))
+        long = completion(prompt="a" * 50_000, n=32, echo=True, stream=True)
+        own.sendall(server.post("/v1/completions", long))
         assert own.recv(10)
         other = server.raw(server.post("/v1/completions", completion(), Connection="close"))
         assert status_of(other) == 200

@@ -13,6 +13,7 @@ from .guard import HEADERS
 from .limits import Limits
 from .refusals import Refusal, to_json
 
+LINGER = 1.0  # seconds between an end and the close
 PHRASES = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}
 
 
@@ -23,6 +24,7 @@ class Connection(H11Protocol):
     owed = ""  # what the client has begun to send
     waiting: Any = None  # the timer of what it owes
     stalled: Any = None  # the timer of what it does not take
+    ending: Any = None  # the timer of the end, once that was decided
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -33,8 +35,8 @@ class Connection(H11Protocol):
             self.expect("head")
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
-            return
+        if self.ending is not None or self.transport.is_closing():
+            return  # what still comes is let go
         if self.conn.their_state is h11.IDLE and not self.owed:
             self.expect("head")
         super().data_received(data)
@@ -58,9 +60,14 @@ class Connection(H11Protocol):
         self.end(Refusal(408, f"request: expected its {owed} within {seconds:g} seconds, found a part of it"))
 
     def end(self, refusal: Refusal) -> None:
-        """Answer as far as nothing was answered yet, and close."""
-        if self.transport.is_closing():
+        """Answer as far as nothing was answered yet, and close.
+
+        What the client is still sending is read for a moment: a socket that is closed over unread bytes takes back what
+        it has answered.
+        """
+        if self.ending is not None or self.transport.is_closing():
             return
+        self.expect("")
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if cycle.response_started:
@@ -69,11 +76,13 @@ class Connection(H11Protocol):
             cycle.disconnected = True
             cycle.message_event.set()
         self.transport.write(raw_answer(refusal))
-        self.transport.close()
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self.ending = self.loop.call_later(LINGER, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP."""
-        self.end(Refusal(400, "request: expected HTTP/1.1 with a head of at most 64 kB, found something else"))
+        self.end(Refusal(400, "request: expected HTTP/1.1 with a head of at most 65,536 bytes, found something else"))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -92,6 +101,8 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.expect("")
         self._cancel_stalled()
+        if self.ending is not None:
+            self.ending.cancel()
         super().connection_lost(exc)
 
 

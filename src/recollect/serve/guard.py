@@ -31,6 +31,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
+HEAD = 1 << 16  # bytes of the head of a request
 LOG = logging.getLogger("recollect.serve")
 
 
@@ -76,6 +77,8 @@ class Guard:
 
     def check(self, scope: Any) -> Response | None:
         """None for a request that may come in; the answer to the link with the token; else a `Refusal`."""
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD:
+            raise Refusal(431, f"request: expected a head of at most {HEAD:,} bytes, found more")
         names = [name for name, _ in scope["headers"]]
         given = {name: value.decode("latin-1") for name, value in scope["headers"]}
         if names.count(b"host") != 1 or (host := given[b"host"].lower()) not in self.hosts:

@@ -12,6 +12,7 @@ import uvicorn
 
 from ..core.errors import RecollectError
 from .connection import Connection
+from .guard import HEAD
 from .limits import Limits
 
 GRACE = 1  # seconds for answers that are being sent when the server ends
@@ -42,7 +43,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError, ValueError) as error:
         made.close()
         found = f"{host:.100} port {port} ({getattr(error, 'strerror', None) or error})"
         raise RecollectError(f"--host and --port: expected an address to listen on, found {found}") from None
@@ -56,7 +57,7 @@ def make_server(app: Any, limits: Limits, on_end: Callable[[], Any]) -> Server:
     config = uvicorn.Config(
         app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
         proxy_headers=False, timeout_keep_alive=30, timeout_graceful_shutdown=GRACE, loop="asyncio",
-        backlog=limits.connections,
+        backlog=limits.connections, h11_max_incomplete_event_size=HEAD,
     )  # fmt: skip
     server = Server(config)
     server.on_end = on_end

@@ -1,5 +1,6 @@
 """The routes of what models do at once: translations, labels, forecasts, captions, ratings, scores."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -90,7 +91,7 @@ class Classify:
 class Forecast:
     """A table as columns by name, and how many rows are to follow it; or the gaps in it are to be filled."""
 
-    table: dict[str, tuple[float | str | None, ...]]
+    table: dict[str, tuple[int | float | str | None, ...]]
     horizon: int | None = None
     fill: bool = False
 
@@ -233,8 +234,12 @@ def check_picture(content: bytes, most: int) -> None:
     from PIL import Image
 
     try:
-        with Image.open(BytesIO(content), formats=FORMATS) as image:
-            width, height = image.size
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's limit is another one
+            with Image.open(BytesIO(content), formats=FORMATS) as image:
+                width, height = image.size
+    except Image.DecompressionBombError:
+        raise Refusal(413, f"picture: expected at most {most:,} pixels, found far more; make it smaller") from None
     except Exception:  # a decoder may raise anything on bytes that are not what they say
         raise Refusal(400, f"picture: expected one as {', '.join(FORMATS)}, found something else") from None
     if width * height > most:
