@@ -164,7 +164,8 @@ def test_wrong_pictures_are_refused(limited, content, kind, query, code):
 def headed(width, height):
     """A PNG that says how large it is, and has nothing else."""
     about = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + about + struct.pack(">I", zlib.crc32(about))
+    parts = (b"\x89PNG\r\n\x1a\n", struct.pack(">I", 13), about, struct.pack(">I", zlib.crc32(about)))
+    return b"".join(parts) + struct.pack(">I", 1_000) + b"IDAT"
 
 
 @pytest.mark.parametrize("size", [(20_000, 1_000), (12_000, 9_000), (2**31 - 1, 2**31 - 1)])

@@ -59,7 +59,8 @@ class Translate(Search):
     def make(self, model: Any, limits: Limits) -> Iterator[Any]:
         self.check(limits)
         texts = read_texts(self.text, limits)
-        options = {name: value for name, value in self.options().items() if name != "text"}
+        options = self.options()
+        del options["text"]
         for found in model.stream(texts, together=TOGETHER, **options):
             alignment = None
             if found.alignment is not None:
