@@ -185,7 +185,7 @@ def test_a_body_that_is_too_large_is_refused_while_it_comes(server):
 
 @pytest.mark.skipif(not hasattr(select, "poll"), reason="poll")
 def test_a_reader_that_stalls_is_dropped_and_others_are_served(server):
-    """One that asks for much and takes nothing: when the ways to it are full, the server waits a second, and no more."""
+    """One that asks for much and takes nothing: once the ways to it are full, the server waits a second."""
     with socket.socket() as own:
         own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
         own.connect(("127.0.0.1", server.port))
