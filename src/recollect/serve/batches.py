@@ -71,7 +71,7 @@ class Job:
     deadline: float
     marks: dict[int, Snapshot] = field(default_factory=dict)
     finished: Finished | None = None
-    cancelled: bool = False
+    ended: bool = False  # done, refused, or nobody waits for it any more
     at: int = 0  # tokens of `read` that were taken
     next: int = 0  # the token of the next step
     steps: int = 0
@@ -99,7 +99,7 @@ class Job:
                     return
                 yield event
         finally:
-            self.cancelled = True
+            self.ended = True
 
     async def wait(self) -> Finished:
         async for _ in self.pieces():
@@ -178,9 +178,9 @@ class Batcher:
     def _admit(self) -> None:
         """Let rows leave and join; wait where there are none."""
         now = monotonic()
-        late = [job for job in self.rows if not job.cancelled and job.deadline < now]
+        late = [job for job in self.rows if not job.ended and job.deadline < now]
         self._fail(late, self._too_late())
-        kept = [row for row, job in enumerate(self.rows) if not job.cancelled]
+        kept = [row for row, job in enumerate(self.rows) if not job.ended]
         if not kept:
             self.rows, self.state = [], None
             self._flush()  # nothing may be held back while it waits
@@ -203,7 +203,7 @@ class Batcher:
             self.waiting.popleft()
             if job.deadline < now:
                 self._fail([job], self._too_late())
-            elif not job.cancelled:
+            elif not job.ended:
                 found.append(job)
         return found
 
@@ -274,7 +274,7 @@ class Batcher:
                 self.outbox.setdefault(job, [])
                 if job.writing.reason and not job.keep:  # the state after the last token is not asked for
                     self._finish(job, None)
-            going.append(not job.cancelled)
+            going.append(not job.ended)
         return going
 
     def _finish(self, job: Job, end: Snapshot | None) -> None:
@@ -282,13 +282,13 @@ class Batcher:
         if job.writing is not None:
             job.gathered += job.writing.finish(whole=not job.keep)
             written, text, reason = job.writing.tokens, job.writing.text, job.writing.reason or "length"
-        job.cancelled = True
+        job.ended = True
         self._post(job, Finished(list(job.read), written, text, reason, end, job.marks))
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         for job in jobs:
-            if not job.cancelled:
-                job.cancelled = True
+            if not job.ended:
+                job.ended = True
                 self._post(job, error)
 
     def _post(self, job: Job, event: Finished | Exception) -> None:

@@ -146,7 +146,7 @@ class Answer:
     def cancel(self) -> None:
         """Drop what nobody waits for any more."""
         for choice in self.choices:
-            choice.job.cancelled = True
+            choice.job.ended = True
 
     def choice(self, choice: Choice, text: str, reason: str | None) -> dict[str, Any]:
         return {"text": text, "index": choice.index, "logprobs": None, "finish_reason": reason}

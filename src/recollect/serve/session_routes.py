@@ -171,7 +171,7 @@ class SessionRoutes:
                 async for piece in job.pieces():
                     yield {"text": piece}
             finally:
-                job.cancelled = True
+                job.ended = True
             yield {"text": "", **self._commit(session, job)}
 
     async def fork(self, request: Request) -> Response:
