@@ -107,6 +107,7 @@ def test_help_is_printed_without_torch():
         ["doctor", "--help"],
         ["export", "--help"],
         ["import", "--help"],
+        ["serve", "--help"],
         *(["train", name, "--help"] for name in tasks.names()),
     ]
     code = (

@@ -108,6 +108,23 @@ def test_nothing_else_is_harmed(service, client, alone):
     assert answer.json()["choices"][0]["text"] == alone("KING:", 20, seed=1)
 
 
+def test_links_out_of_a_folder_lead_nowhere(client, service, runs, tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    links = [runs / "small-labels" / "secret.txt", runs / "linked"]
+    links[0].symlink_to(tmp_path / "secret.txt")
+    links[1].symlink_to(tmp_path)
+    try:
+        for path in ("small-labels/secret.txt", "linked", "linked/secret.txt", "small-labels/../linked"):
+            answer = client.get(f"/v1/models/{path}")
+            assert answer.status == 404
+            assert b"secret" not in answer.body.replace(b"secret.txt", b"")
+        for body in ({"model": "linked"}, {"model": str(runs / "linked")}, {"model": "small-labels/secret.txt"}):
+            assert client.post(PLACE, body).status == 404
+    finally:
+        for link in links:
+            link.unlink()
+
+
 @pytest.mark.parametrize(
     ("chunks", "silent", "code"),
     [

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ..core.errors import RecollectError
 from ..core.trained import TrainedModel
 from ..core.typed import show
 from .bodies import check_count, check_type, parse_json, read_body, read_fields, read_request
@@ -196,7 +197,7 @@ class TaskRoutes:
             return await while_connected(request, self.worker.collect(lambda: make(served.model)))
         except Refusal:
             raise
-        except ValueError as error:
+        except RecollectError as error:
             raise Refusal(400, str(error).replace(str(served.model.path), served.name)) from None
 
     async def caption(self, request: Request) -> Response:
