@@ -24,8 +24,13 @@ def body_of(number, length=40):
     return {"model": "demo-text", "prompt": prompt, "max_tokens": length + number, "seed": number, **kinds[number % 5]}
 
 
-async def all_at_once(client, bodies):
-    answers = await asyncio.gather(*(client.request("POST", "/v1/completions", body) for body in bodies))
+async def all_at_once(client, bodies, batcher):
+    """The texts of all, which are taken up when all of them wait."""
+    with batcher.changed:  # the batch cannot look for jobs meanwhile
+        asked = [asyncio.create_task(client.request("POST", "/v1/completions", body)) for body in bodies]
+        while len(batcher.waiting) < len(bodies):
+            await asyncio.sleep(0)
+    answers = await asyncio.gather(*asked)
     return [answer.json()["choices"][0]["text"] for answer in answers]
 
 
@@ -54,7 +59,7 @@ def test_many_texts_at_once_are_each_what_it_is_alone(limited):
     service = limited()
     client, batcher = client_of(service), service.models.find("demo-text").batcher
     bodies = [body_of(number) for number in range(AT_ONCE)]
-    together = asyncio.run(all_at_once(client, bodies))
+    together = asyncio.run(all_at_once(client, bodies, batcher))
     assert batcher.tokens > 10 * batcher.steps  # they did share their steps
     model = recollect.load("demo-text")
     for body, found in zip(bodies, together, strict=True):
@@ -64,13 +69,15 @@ def test_many_texts_at_once_are_each_what_it_is_alone(limited):
         check_same(model, body, found, wanted)
 
 
-def test_rows_with_caches_of_different_lengths_are_each_what_it_is_alone(service, client):
-    model = service.models.find("small-transformer").model
+def test_rows_with_caches_of_different_lengths_are_each_what_it_is_alone(limited):
+    service = limited()
+    client, served = client_of(service), service.models.find("small-transformer")
+    model = served.model
     bodies = [
         {"model": "small-transformer", "prompt": "the cat " * (1 + n), "max_tokens": 20 + 5 * n, "seed": n}
         for n in range(8)
     ]
-    for body, found in zip(bodies, asyncio.run(all_at_once(client, bodies)), strict=True):
+    for body, found in zip(bodies, asyncio.run(all_at_once(client, bodies, served.batcher)), strict=True):
         wanted = "".join(model.generate(body["prompt"], length=body["max_tokens"], seed=body["seed"]))
         check_same(model, body, found, wanted[len(body["prompt"]) :])
 
