@@ -1,7 +1,6 @@
 """Sessions: what is read and written in parts is what it is at once; forks and rewinding equal recomputation."""
 
 import asyncio
-import time
 
 import numpy as np
 import pytest
@@ -146,19 +145,21 @@ def test_a_client_that_leaves_leaves_its_session_as_it_was(client):
     assert go_on(client, place, 5)["position"] == 10
 
 
-def test_one_request_at_a_time(client):
+def test_one_request_at_a_time(limited):
+    service = limited()
+    client, batcher = client_of(service), service.models.find("demo-text").batcher
     place = start(client, "KING:")
 
     async def both():
-        first = asyncio.create_task(client.request("POST", f"{place}/generate", {"max_tokens": 300}))
-        await asyncio.sleep(0.01)
-        others = [
-            await client.request("POST", f"{place}/{what}", body)
-            for what, body in (
-                ("generate", {}), ("generate", {"stream": True}), ("feed", {"text": "a"}), ("rewind", {"position": 1}),
-                ("keep", {}),
-            )
-        ]  # fmt: skip
+        more = (
+            ("generate", {}), ("generate", {"stream": True}), ("feed", {"text": "a"}), ("rewind", {"position": 1}),
+            ("keep", {}),
+        )  # fmt: skip
+        with batcher.changed:  # the batch cannot look for jobs meanwhile
+            first = asyncio.create_task(client.request("POST", f"{place}/generate", {"max_tokens": 300}))
+            while not batcher.waiting:
+                await asyncio.sleep(0)
+            others = [await client.request("POST", f"{place}/{what}", body) for what, body in more]
         return await first, others
 
     first, others = asyncio.run(both())
@@ -178,13 +179,17 @@ def test_sessions_are_limited_in_number(limited):
 
 
 def test_sessions_are_limited_in_age(limited):
-    client = client_of(limited(age=0.2))
-    old = start(client)
-    time.sleep(0.1)
-    new = start(client)
-    time.sleep(0.15)
+    service = limited(age=100)
+    client = client_of(service)
+    old, new = start(client), start(client)
+    kept = client.post(f"{old}/keep").json()["id"]
+    service.store.sessions[old.rpartition("/")[2]].used -= 101
+    service.store.states[kept].used -= 101
     assert client.get(old).status == 404
     assert [each["id"] for each in client.get("/v1/sessions").json()["data"]] == [new.rpartition("/")[2]]
+    assert client.get("/v1/states").json()["data"] == []
+    service.store.sessions[new.rpartition("/")[2]].used -= 99
+    assert client.get(new).status == 200  # which is a use of it
 
 
 def test_sessions_are_limited_in_bytes(limited, monkeypatch):
