@@ -179,6 +179,11 @@ class DecodingModel(TrainedModel):
         """Those of an exported folder that were opened, by the threads of their steps."""
         return {}
 
+    def prepare(self, steps: int = 0) -> None:
+        if self._source.exported is None:
+            self._source.open_step(steps)
+        self._decoder(1)
+
     def _decoder(self, inputs: int, *, exported: bool = True) -> Any:
         """The model for a search over so many inputs, its steps run by onnxruntime where that is there or worth making.
 
