@@ -118,8 +118,8 @@ class _Recording:
             if kind == b"data":
                 if length < UNKNOWN and at + 8 + length > size:
                     raise SoundError(
-                        f"{self.name}: expected {length:,} bytes of samples, found {size - at - 8:,}, a file that was cut "
-                        "short; get a new copy"
+                        f"{self.name}: expected {length:,} bytes of samples, found {size - at - 8:,}, a file cut short; "
+                        "get a new copy"
                     )
                 return
             at += 8 + length + length % 2
@@ -148,8 +148,8 @@ class _Recording:
     def _check_length(self, frames: int) -> None:
         if frames > self.seconds * self.rate:
             raise SoundError(
-                f"{self.name}: expected a recording of at most {self.seconds:,.6g} s, found {frames / self.rate:,.6g} s; "
-                "cut it into parts"
+                f"{self.name}: expected a recording of at most {self.seconds:,.6g} s, found "
+                f"{frames / self.rate:,.6g} s; cut it into parts"
             )
 
     def _damaged(self, error: Exception) -> SoundError:
@@ -187,8 +187,7 @@ class _Recording:
             yield mono
         if read < self.file.frames and self.file.format != "MP3":  # whose length is an estimate
             raise SoundError(
-                f"{self.name}: expected {self.file.frames:,} samples, found {read:,}, a file that was cut short; get a "
-                "new copy"
+                f"{self.name}: expected {self.file.frames:,} samples, found {read:,}, a file cut short; get a new copy"
             )
 
     def check_sound(self) -> None:

@@ -43,9 +43,7 @@ class LogMel:
         check_settings(self)
         least, most = SOUND_RATES
         if not least <= self.rate <= most:
-            raise ContractError(
-                f"frames: expected a rate from {least:,} to {most:,} samples a second, found {self.rate}"
-            )
+            raise ContractError(f"frames: expected a rate from {least:,} to {most:,} a second, found {self.rate:,}")
         if not (0 < self.hop <= self.window <= WINDOW and self.hop_samples):
             raise ContractError(
                 f"frames: expected 0 < hop ≤ window ≤ {WINDOW:,} ms, at least a sample each, found hop={self.hop} and "
@@ -63,8 +61,9 @@ class LogMel:
         edges = self.edges()
         if (empty := next((n for n, (a, _, c) in enumerate(edges) if not self._bin_within(a, c)), None)) is not None:
             raise ContractError(
-                f"frames: expected bands that the window can tell apart, found band {empty + 1} of {self.bands} narrower "
-                f"than the {self.rate / self.size:.3g} Hz of its spectrum; set fewer bands, a longer window or a higher low"
+                f"frames: expected bands that the window can tell apart, found band {empty + 1} of {self.bands} "
+                f"narrower than the {self.rate / self.size:.3g} Hz of its spectrum; set fewer bands, a longer window or a "
+                "higher low"
             )
 
     @property
@@ -82,7 +81,7 @@ class LogMel:
 
     @property
     def size(self) -> int:
-        """Samples of a Fourier transform: at least twice the window, filled up with zeros, so that low bands have bins."""
+        """Samples of a Fourier transform: at least twice the window, filled up with zeros, for the low bands."""
         return 1 << max(1, (2 * self.window_samples - 1).bit_length())
 
     def count(self, samples: int) -> int:
@@ -109,8 +108,8 @@ class LogMel:
     def stream(self, samples: "np.ndarray | Tensor", tail: "Tensor | None" = None) -> "tuple[Tensor, Tensor]":
         """The frames that a further chunk of samples completes, and the tail to hand to the next call.
 
-        The tail holds the samples from the start of the first frame that is not complete; there is none before the first
-        chunk.
+        The tail holds the samples from the start of the first frame that is not complete. Before the first chunk there
+        is none.
         """
         from .mel import stream_frames
 
