@@ -118,8 +118,8 @@ class _Recording:
             if kind == b"data":
                 if length < UNKNOWN and at + 8 + length > size:
                     raise SoundError(
-                        f"{self.name}: expected {length:,} bytes of samples, found {size - at - 8:,}, a file cut short; "
-                        "get a new copy"
+                        f"{self.name}: expected {length:,} bytes of samples, found {size - at - 8:,}, a file cut "
+                        "short; get a new copy"
                     )
                 return
             at += 8 + length + length % 2
