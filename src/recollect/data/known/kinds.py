@@ -114,7 +114,7 @@ class SoundSet(KnownSet):
                 digest.update(f"{own.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
         if len(found) != self.count or digest.hexdigest() != self.sha256:
             raise DataError(
-                f"expected the {self.count:,} recordings of {self.name} in {folder} (sha256 {self.sha256[:12]}…), found "
+                f"expected the {self.count:,} recordings of {self.name} in {folder} ({self.sha256[:12]}…), found "
                 f"{len(found):,} ({digest.hexdigest()[:12]}…); put {self.origin} there, or name the folder with --data "
                 f"and --set pattern={self.pattern}"
             )
@@ -128,6 +128,6 @@ class SoundSet(KnownSet):
                 return folder / self.folder
         raise DataError(
             f"expected {self.folder} in the data folder, found none, and it has no address to download (it is "
-            f"{self.origin}); put it by hand at {' or '.join(str(folder / self.folder) for folder in folders)}, or name "
-            "the folder that holds it with --data-dir"
+            f"{self.origin}); put it by hand at {' or '.join(str(folder / self.folder) for folder in folders)}, or "
+            "name the folder that holds it with --data-dir"
         )

@@ -5,7 +5,7 @@ All of it is arithmetic on log-mel frames, so that recordings need not be decode
     tempo   the frames of a row lie up to so far nearer or wider: 0.1 is ±10 % (a voice that speaks faster or slower)
     warp    the bands are stretched by up to so much: a shorter or longer vocal tract
     gain    all powers times up to ± so many decibels
-    tilt    powers rise or fall over the bands, up to ± so many decibels from the middle to either end: another microphone
+    tilt    powers rise or fall over the bands, up to ± so many decibels from the middle to an end: another room
     noise   powers of a noise with a random slope are added, from so many decibels below the row's mean power to 30 more
     shift   silence of up to so many milliseconds before the first frame, or so much of the beginning cut off
     masks   up to so many stretches of frames, or of bands, become the mean of training (SpecAugment)
@@ -69,7 +69,7 @@ def mask(frames: Tensor, lengths: Tensor, settings: AugmentSettings, draw: np.ra
 
 
 def _stretches(draw: np.random.Generator, most: int, longest: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
-    """Which of `size` places lie in one of up to `most` stretches of up to `longest` places before `ends`: rows, size."""
+    """Which places lie in one of up to `most` stretches of up to `longest` places before `ends`: rows, size."""
     hidden = np.zeros((len(ends), size), bool)
     count = draw.integers(0, most + 1, len(ends))
     for number in range(most):

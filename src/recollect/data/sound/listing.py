@@ -1,4 +1,4 @@
-"""Which recordings there are, with what is written of each: in a table, in their names, or by the folder they lie in."""
+"""Recordings in folders, with what their names or the folders they lie in say of them."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -62,8 +62,8 @@ class LogMel:
         if (empty := next((n for n, (a, _, c) in enumerate(edges) if not self._bin_within(a, c)), None)) is not None:
             raise ContractError(
                 f"frames: expected bands that the window can tell apart, found band {empty + 1} of {self.bands} "
-                f"narrower than the {self.rate / self.size:.3g} Hz of its spectrum; set fewer bands, a longer window or "
-                "a higher low"
+                f"narrower than the {self.rate / self.size:.3g} Hz of its spectrum; set fewer bands, a longer window "
+                "or a higher low"
             )
 
     @property

@@ -65,7 +65,7 @@ class Stored:
 
 @dataclass(frozen=True, kw_only=True)
 class Artifacts:
-    """What a run folder stores of its data: names of the classes, and the tokenizer, the layout of images or of sounds."""
+    """What a run folder stores of its data: names of the classes, the tokenizer, or how images or sounds are read."""
 
     classes: tuple[str, ...]
     tokenizer: Tokenizer | None = None
@@ -127,9 +127,9 @@ class Artifacts:
             raise ValueError(
                 "expected the shape of images, the frames of recordings or a tokenizer, found not just one"
             )
-        if found.sound is not None and found.sound.scaler is not None:
-            if len(found.sound.scaler.mean) != found.sound.mel.bands:
-                raise ValueError(f"expected a scale for each of {found.sound.mel.bands} bands, found another number")
+        scaler = None if found.sound is None else found.sound.scaler
+        if found.sound is not None and scaler is not None and len(scaler.mean) != found.sound.mel.bands:
+            raise ValueError(f"expected a scale for each of {found.sound.mel.bands} bands, found another number")
         if found.shape is not None and not all(0 < side <= LARGEST_SIDE for side in found.shape):
             raise ValueError(f"expected images of up to {LARGEST_SIDE:,} pixels a side, found {list(found.shape)}")
         return cls(tokenizer=tokenizer, **vars(found))

@@ -16,8 +16,9 @@ from ...data.errors import DataError
 from ...data.file_lists import describe_skipped, list_files
 from ...data.files import some_of
 from ...data.known import SoundSet, sets_of
-from ...data.sound import BandScaler, LogMel, SoundError, read_blocks
+from ...data.sound import BandScaler, LogMel, Sound, SoundError, read_blocks
 from ...data.sound.listing import Recording, find_recordings, is_recording, label_by_name, split_by_speaker
+from ...data.sound.resample import resample
 from ...data.sound.tones import ORDERS, tones
 from .labelled import Artifacts, Labelled, Part, Sounds, assemble
 from .settings import DataConfig
@@ -31,7 +32,7 @@ SPLITS = ("train", "valid", "test")
 
 
 def are_sounds(data: Sequence[StrPath]) -> bool:
-    """Whether data are recordings: a known set of them, a folder with some, tables that name some, or generated ones."""
+    """Whether data are recordings: a known set of them, folders, tables that name some, or generated ones."""
     if not data or list(map(str, data)) == [TONES]:
         return True
     if len(data) == 1 and str(data[0]) in SETS:
@@ -49,27 +50,24 @@ class Reader:
     mel: LogMel
     longest: int
 
-    @property
-    def seconds(self) -> float:
-        return (self.mel.window_samples + self.longest * self.mel.hop_samples) / self.mel.rate
-
     def read(self, source: Any, name: str | None = None) -> np.ndarray:
         """The frames of a file, or of its content: T D. What is shorter than one frame is refused."""
+        return self.frames(read_blocks(source, self.mel.rate, name=name), name or str(source))
+
+    def convert(self, sound: Sound, name: str) -> np.ndarray:
+        """The frames of a recording that was read, whatever its rate."""
+        return self.frames(iter([resample(sound.samples, sound.rate, self.mel.rate)]), name)
+
+    def frames(self, blocks: Iterator[np.ndarray], name: str) -> np.ndarray:
+        """The frames of samples at the rate of `mel`, given block by block."""
         found, count, tail = [], 0, None
-        for block in read_blocks(source, self.mel.rate, name=name):
-            frames, tail = self.mel.stream(block, tail)
-            found.append(frames.numpy())
-            count += len(frames)
+        for block in blocks:
+            own, tail = self.mel.stream(block, tail)
+            found.append(own.numpy())
+            count += len(own)
             if count >= self.longest:
                 break
-        return self.check(found, name or str(source))
-
-    def frames(self, samples: np.ndarray, name: str) -> np.ndarray:
-        """The frames of samples at the rate of `mel`."""
-        return self.check([self.mel.frames(samples).numpy()], name)
-
-    def check(self, found: list[np.ndarray], name: str) -> np.ndarray:
-        frames = np.concatenate(found)[: self.longest]
+        frames = np.concatenate(found)[: self.longest] if found else np.zeros(0)
         if not len(frames):
             raise SoundError(f"{name}: expected a recording of at least {self.mel.window:g} ms, found a shorter one")
         return frames
@@ -155,8 +153,8 @@ def list_recordings(
     if not found:
         why = f", {skipped[0][0].name} is {skipped[0][1]}" if skipped else ""
         raise DataError(
-            f"expected recordings with labels in {_name(config)}, found none{why}; put them in a folder for each label, "
-            "or say what their names tell with --set pattern={label}_{speaker}_{take}"
+            f"expected recordings with labels in {_name(config)}, found none{why}; put them in a folder for each "
+            "label, or say what their names tell with --set pattern={label}_{speaker}_{take}"
         )
     found = split_by_speaker(found, config.test_speaker, config.valid_speaker, _name(config))
     for split, given in (("valid", config.valid), ("test", config.test)):
@@ -210,7 +208,7 @@ def _read_tones(config: DataConfig, reader: Reader, artifacts: Artifacts | None)
         own = _Gatherer(reader.mel.bands)
         for number in range(first, first + count):
             samples, label = tones(number, reader.mel.rate)
-            own.add(reader.frames(samples, f"tones {number}"), classes.index(label))
+            own.add(reader.frames(iter([samples]), f"tones {number}"), classes.index(label))
         parts[split], first = own.part(), first + count
     content = hashlib.sha256(f"{_about(config, reader, classes)} {COUNTS} {np.__version__}".encode()).hexdigest()
     return _assembled(config, reader, classes, parts, [], content, artifacts)

@@ -1,7 +1,7 @@
 """Tables of recordings: a file and its label in each row, and where they are named a speaker and a split."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from ...data.errors import DataError
@@ -49,11 +49,11 @@ def read_table(
     `columns` names columns of the file, label and speaker, by the header's names or as numbers from 1 (None: found).
     """
     rows = read_cells(path)
-    number, first = next(rows, (0, []))
+    begin, first = next(rows, (0, []))
     names = [cell.strip().lower() for cell in first]
     headed = not any(is_recording(Path(name)) for name in names) if header is None else header
     places = _places(path, names if headed else [""] * len(first), first if not headed else None, columns)
-    for number, cells in rows if headed else _chain((number, first), rows):
+    for number, cells in rows if headed else chain([(begin, first)], rows):
         if len(cells) != len(first):
             raise DataError(
                 f"expected {len(first)} columns as in line 1, found {len(cells)} in line {number:,} of {path}; mend or "
@@ -75,11 +75,6 @@ def read_table(
             skipped.append((place, "not there"))
             continue
         yield Recording(place, own["file"], own["label"], speaker=own.get("speaker", ""), split=SPLITS.get(split, ""))
-
-
-def _chain(first: tuple[int, list[str]], rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    yield first
-    yield from rows
 
 
 def _places(
