@@ -381,7 +381,7 @@ KNOWN: dict[str, KnownSet] = {
             sha256="dbd573d7cafe79c4b49f65718115e1304e24e067fa39eff18a660dc6cb9c360f",
             pattern="{label}_{speaker}_{take}",
             split=lambda take: "test" if take < 5 else "valid" if take < 10 else "train",
-            held="takes 5 to 9 of each digit and speaker; the test part is takes 0 to 4, as its authors have it",
+            held="takes 5 to 9 of each digit and speaker",
         ),
     )
 }

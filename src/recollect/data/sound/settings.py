@@ -130,6 +130,7 @@ class FrameSettings:
     lowest: float = 60.0
     highest: float | None = None
     normalise: bool = True
+    level: bool = False
 
     @property
     def mel(self) -> LogMel:

@@ -39,6 +39,12 @@ class Sounds:
 
     mel: LogMel
     scaler: BandScaler | None = None
+    level: bool = False  # whether a recording's mean, over time and bands, is taken from its frames
+
+    def prepare(self, frames: np.ndarray) -> np.ndarray:
+        """The frames of a recording (T D) as a model reads them."""
+        levelled = frames - frames.mean(dtype=np.float64) if self.level else frames
+        return (levelled if self.scaler is None else self.scaler.scale(levelled)).astype(np.float32)
 
     def scale(self) -> "tuple[Tensor, Tensor]":
         """Mean and deviation of each band: D each."""
@@ -48,7 +54,11 @@ class Sounds:
         return torch.tensor(scaler.mean), torch.tensor(scaler.deviation)
 
     def to_json(self) -> dict[str, Any]:
-        return {"mel": self.mel.to_json(), "scaler": None if self.scaler is None else self.scaler.to_json()}
+        return {
+            "mel": self.mel.to_json(),
+            "scaler": None if self.scaler is None else self.scaler.to_json(),
+            "level": self.level,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,7 @@ def read_recordings(
     if not config.data or config.data == (TONES,):
         return _read_tones(config, reader, artifacts)
     skipped: list[tuple[Path, str]] = []
-    listed = list_recordings(config, data_dir, cache, skipped)
+    listed, notes = list_recordings(config, data_dir, cache, skipped)
     classes = artifacts.classes if artifacts is not None else _classes(listed, _name(config))
     numbers = {label: number for number, label in enumerate(classes)}
     gathered = {split: _Gatherer(mel.bands) for split in SPLITS}
@@ -135,20 +135,19 @@ def read_recordings(
                 f"expected recordings for the {split} part, found none of {_name(config)}{why}; give more, or name "
                 f"folders or tables for it"
             )
-    notes = describe_skipped(skipped)
+    notes = [*describe_skipped(skipped), *notes]
     if unseen:
         notes.append(f"{unseen:,} recordings of labels that training lacks were left out")
     if cut:
         notes.append(f"{cut:,} recordings reach {longest:,} frames, which is where they are cut (--set longest=N)")
-    notes += _split_notes(config, listed)
     found = _assembled(config, reader, classes, parts, notes, digest.hexdigest(), artifacts)
     return replace(found, files=list_files([own.path for own in listed], skipped, encoding=None))
 
 
 def list_recordings(
     config: DataConfig, data_dir: StrPath | None, cache: StrPath | None, skipped: list[tuple[Path, str]]
-) -> list[Recording]:
-    """The recordings of settings with their splits."""
+) -> tuple[list[Recording], list[str]]:
+    """The recordings of settings with their splits, and how these were made."""
     found = list(_recordings(config.data, config, data_dir, cache, skipped))
     if not found:
         why = f", {skipped[0][0].name} is {skipped[0][1]}" if skipped else ""
@@ -156,6 +155,13 @@ def list_recordings(
             f"expected recordings with labels in {_name(config)}, found none{why}; put them in a folder for each "
             "label, or say what their names tell with --set pattern={label}_{speaker}_{take}"
         )
+    notes = []
+    if config.test_speaker is not None:
+        notes.append(f"test: all recordings of the speaker {config.test_speaker}, none of which is trained on")
+    if config.valid_speaker is not None:
+        notes.append(f"validation: all recordings of the speaker {config.valid_speaker}, none of which is trained on")
+    elif not config.valid and len(config.data) == 1 and config.data[0] in SETS:
+        notes.append(f"validation: {SETS[config.data[0]].held}")
     found = split_by_speaker(found, config.test_speaker, config.valid_speaker, _name(config))
     for split, given in (("valid", config.valid), ("test", config.test)):
         if given:
@@ -167,11 +173,12 @@ def list_recordings(
             raise DataError(
                 f"expected a validation share between 0 and 1, found {config.share}; or name validation data"
             )
+        notes.append(f"validation: the recordings whose name's hash is in the lowest {config.share:g} of all")
         found = [
             own._replace(split="valid") if own.split in ("", "train") and has_low_hash(own.name, config.share) else own
             for own in found
         ]
-    return [own if own.split else own._replace(split="train") for own in found]
+    return [own if own.split else own._replace(split="train") for own in found], notes
 
 
 def _recordings(
@@ -224,8 +231,11 @@ def _assembled(
     artifacts: Artifacts | None,
 ) -> Labelled:
     if artifacts is None:
-        scaler = BandScaler.fit([parts["train"].values], reader.mel.bands) if config.normalise else None
-        sound = Sounds(mel=reader.mel, scaler=scaler)
+        sound = Sounds(mel=reader.mel, level=config.level)
+        if config.normalise:
+            values, lengths, _ = parts["train"]
+            recordings = np.split(values, np.cumsum(lengths)[:-1])
+            sound = replace(sound, scaler=BandScaler.fit(map(sound.prepare, recordings), reader.mel.bands))
         artifacts = Artifacts(classes=tuple(classes), longest=reader.longest, sound=sound)
     return assemble(_name(config), artifacts, parts, notes, content)
 
@@ -240,22 +250,10 @@ def _classes(listed: Sequence[Recording], name: str) -> tuple[str, ...]:
     return sort_labels(labels)
 
 
-def _split_notes(config: DataConfig, listed: Sequence[Recording]) -> list[str]:
-    """How the parts were made."""
-    notes = []
-    if config.test_speaker is not None:
-        notes.append(f"test: all recordings of the speaker {config.test_speaker}, none of which is trained on")
-    if config.valid_speaker is not None:
-        notes.append(f"validation: all recordings of the speaker {config.valid_speaker}, none of which is trained on")
-    elif not config.valid and len(config.data) == 1 and config.data[0] in SETS:
-        notes.append(f"validation: {SETS[config.data[0]].held}")
-    elif not config.valid and all(not own.split or own.split != "valid" for own in listed):
-        notes.append(f"validation: the recordings whose name's hash is in the lowest {config.share:g} of all")
-    return notes
-
-
 def _about(config: DataConfig, reader: Reader, classes: Sequence[str]) -> str:
-    return json.dumps([reader.mel.to_json(), reader.longest, list(classes), config.normalise], sort_keys=True)
+    return json.dumps(
+        [reader.mel.to_json(), reader.longest, list(classes), config.normalise, config.level], sort_keys=True
+    )
 
 
 def _hash(path: Path) -> str:

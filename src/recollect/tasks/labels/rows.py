@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core import ragged
 from ...data.sound.augment import augment, mask
 from .labelled import Artifacts, Part
 from .settings import Config
@@ -73,8 +74,16 @@ class SoundRows(Rows):
         lengths = self.lengths[rows]
         frames = self.gather(rows, lengths, int(sizes.max()))
         if seed is None or not self.config.augments:
-            return Batch((frames - self.mean) / self.deviation, lengths, self.labels[rows], int(sizes.sum()), number)
+            return Batch(self.scale(frames, lengths), lengths, self.labels[rows], int(sizes.sum()), number)
         draw = np.random.default_rng([seed, number])
         frames, lengths = augment(frames, lengths, self.sound.mel, self.config, draw)
-        x = mask((frames - self.mean) / self.deviation, lengths, self.config, draw)
+        x = mask(self.scale(frames, lengths), lengths, self.config, draw)
         return Batch(x, lengths, self.labels[rows], int(lengths.sum()), number)
+
+    def scale(self, frames: Tensor, lengths: Tensor) -> Tensor:
+        """Frames (B T D) as the model reads them."""
+        if self.sound.level:
+            inside = ragged.mask(lengths, frames.shape[1])[..., None]
+            sums = frames.masked_fill(~inside, 0).sum(dim=(1, 2), keepdim=True)
+            frames = frames - sums / (lengths * frames.shape[2])[:, None, None]
+        return (frames - self.mean) / self.deviation

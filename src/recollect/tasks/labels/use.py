@@ -252,7 +252,7 @@ def pad_frames(sounds: Sounds, rows: Sequence[Array], least: int = 0) -> tuple[A
     lengths = np.array([len(row) for row in rows])
     frames = np.zeros((len(rows), max(least, lengths.max()), sounds.mel.bands), np.float32)
     for place, row in enumerate(rows):
-        frames[place, : len(row)] = row if sounds.scaler is None else sounds.scaler.scale(row)
+        frames[place, : len(row)] = sounds.prepare(row)
     return frames, lengths
 
 
