@@ -258,7 +258,7 @@ _FRAMES = {
     "lowest": "Hz at which the lowest band begins.",
     "highest": "Hz at which the highest band ends; none: half the sampling rate.",
     "level": "A recording's mean, over time and bands, is taken from its frames, so that its loudness does not count.",
-    "normalise": "Each band has mean 0 and deviation 1 over the training part; else frames are logarithms of power.",
+    "scale_bands": "Each band has mean 0 and deviation 1 over the training part; else frames are logarithms of power.",
 }
 _AUGMENT = {
     "tempo": "Training rows are up to so much faster or slower (0.1: 10 %).",

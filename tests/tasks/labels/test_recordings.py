@@ -16,8 +16,8 @@ from recollect.tasks.labels import data as sets
 from recollect.tasks.labels.task import LabelsTask
 from recollect.training import run as runs
 from shared_data import DATA
-from tasks.cases import recording, write_recordings
-from tasks.labels.cases import configure
+from tasks.cases import recording, sentences, write_recordings
+from tasks.labels.cases import configure, write
 
 SMALL = {"bands": 12, "share": 0.2}
 
@@ -252,3 +252,16 @@ def test_the_digits_are_split_as_their_authors_have_it(monkeypatch):
     assert [len(part.labels) for part in (found.train, found.valid, found.test)] == [2_400, 300, 300]
     left = sets.load(["fsdd"], test_speaker="theo")
     assert [len(part.labels) for part in (left.train, left.valid, left.test)] == [2_250, 250, 500]
+
+
+def test_a_run_is_measured_on_other_recordings_and_on_a_table_of_them(trained, tmp_path):
+    run = trained / "run"
+    other = write_recordings(tmp_path / "other", 6)
+    found = recollect.load(run).evaluate(data=str(other))
+    assert (found["rows"], found["accuracy"]) == (12, 1.0)
+    table = tmp_path / "some.csv"
+    table.write_text("file,label\nother/low/p0.wav,low\nother/high/q1.wav,low\n")
+    assert recollect.load(run).evaluate(data=str(table))["accuracy"] == 0.5
+    films = write(tmp_path / "films.tsv", sentences())
+    with pytest.raises(DataError, match="expected recordings, as the run was trained on, found"):
+        recollect.load(run).evaluate(data=str(films))

@@ -90,13 +90,15 @@ class LabelSet(KnownSet):
 class SoundSet(KnownSet):
     """Labelled recordings: a folder of so many, named by `pattern`, of which `split` says by the take where it belongs.
 
-    `sha256` is that of the lines `name sha256`, sorted, over all of them. `held` says what is held for validation.
+    `size` is the bytes of all, `sha256` that of the lines `name sha256`, sorted, over all of them. `held` says what is
+    held for validation.
     """
 
     task, noun = "labels", "a set of recordings"
 
     folder: str
     count: int
+    size: int
     sha256: str
     pattern: str
     split: Callable[[int], str]

@@ -378,6 +378,7 @@ KNOWN: dict[str, KnownSet] = {
             origin="recordings of commit 26eb9aaf of github.com/Jakobovski/free-spoken-digit-dataset",
             folder="fsdd/recordings",
             count=3_000,
+            size=21_128_848,
             sha256="dbd573d7cafe79c4b49f65718115e1304e24e067fa39eff18a660dc6cb9c360f",
             pattern="{label}_{speaker}_{take}",
             split=lambda take: "test" if take < 5 else "valid" if take < 10 else "train",

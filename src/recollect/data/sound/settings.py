@@ -129,7 +129,7 @@ class FrameSettings:
     bands: int = 40
     lowest: float = 60.0
     highest: float | None = None
-    normalise: bool = True
+    scale_bands: bool = True
     level: bool = False
 
     @property

@@ -15,7 +15,6 @@ from ...data.byte_files import StrPath, path_of
 from ...data.errors import DataError
 from ...data.file_lists import describe_skipped, list_files
 from ...data.files import some_of
-from ...data.known import SoundSet, sets_of
 from ...data.sound import BandScaler, LogMel, Sound, SoundError, read_blocks
 from ...data.sound.listing import Recording, find_recordings, is_recording, label_by_name, split_by_speaker
 from ...data.sound.resample import resample
@@ -23,11 +22,10 @@ from ...data.sound.tones import ORDERS, tones
 from .labelled import Artifacts, Labelled, Part, Sounds, assemble
 from .settings import DataConfig
 from .sound_tables import names_recordings, read_table
+from .sources import SOUNDS, TONES
 from .texts import has_low_hash, sort_labels
 
-TONES = "tones"
 COUNTS = {"train": 2_400, "valid": 300, "test": 600}  # of generated recordings
-SETS = sets_of(SoundSet)
 SPLITS = ("train", "valid", "test")
 
 
@@ -35,7 +33,7 @@ def are_sounds(data: Sequence[StrPath]) -> bool:
     """Whether data are recordings: a known set of them, folders, tables that name some, or generated ones."""
     if not data or list(map(str, data)) == [TONES]:
         return True
-    if len(data) == 1 and str(data[0]) in SETS:
+    if len(data) == 1 and str(data[0]) in SOUNDS:
         return True
     paths = [path_of(name) for name in data]
     if len(paths) == 1 and paths[0].is_dir():
@@ -160,14 +158,14 @@ def list_recordings(
         notes.append(f"test: all recordings of the speaker {config.test_speaker}, none of which is trained on")
     if config.valid_speaker is not None:
         notes.append(f"validation: all recordings of the speaker {config.valid_speaker}, none of which is trained on")
-    elif not config.valid and len(config.data) == 1 and config.data[0] in SETS:
-        notes.append(f"validation: {SETS[config.data[0]].held}")
+    elif not config.valid and len(config.data) == 1 and config.data[0] in SOUNDS:
+        notes.append(f"validation: {SOUNDS[config.data[0]].held}")
     found = split_by_speaker(found, config.test_speaker, config.valid_speaker, _name(config))
     for split, given in (("valid", config.valid), ("test", config.test)):
         if given:
-            others = [own for own in found if own.split != split] if given != config.data else []
-            own = _recordings(given, config, data_dir, cache, skipped)
-            found = [*others, *(recording._replace(split=split) for recording in own)]
+            others = [own for own in found if own.split != split]
+            given_ones = _recordings(given, config, data_dir, cache, skipped)
+            found = [*others, *(own._replace(split=split) for own in given_ones)]
     if not any(own.split == "valid" for own in found):
         if not 0 < config.share < 1:
             raise DataError(
@@ -192,8 +190,8 @@ def _recordings(
     columns = {"file": config.text_column, "label": config.label_column, "speaker": config.speaker_column}
     for name in data:
         path = path_of(name)
-        if name in SETS:
-            yield from SETS[name].recordings(data_dir, cache)
+        if name in SOUNDS:
+            yield from SOUNDS[name].recordings(data_dir, cache)
         elif path.is_dir():
             tables = [own for own in sorted(path.iterdir()) if names_recordings(own)]
             if len(tables) == 1 and config.pattern is None:
@@ -232,7 +230,7 @@ def _assembled(
 ) -> Labelled:
     if artifacts is None:
         sound = Sounds(mel=reader.mel, level=config.level)
-        if config.normalise:
+        if config.scale_bands:
             values, lengths, _ = parts["train"]
             recordings = np.split(values, np.cumsum(lengths)[:-1])
             sound = replace(sound, scaler=BandScaler.fit(map(sound.prepare, recordings), reader.mel.bands))
@@ -252,7 +250,7 @@ def _classes(listed: Sequence[Recording], name: str) -> tuple[str, ...]:
 
 def _about(config: DataConfig, reader: Reader, classes: Sequence[str]) -> str:
     return json.dumps(
-        [reader.mel.to_json(), reader.longest, list(classes), config.normalise, config.level], sort_keys=True
+        [reader.mel.to_json(), reader.longest, list(classes), config.scale_bands, config.level], sort_keys=True
     )
 
 
@@ -264,4 +262,4 @@ def _hash(path: Path) -> str:
 def _name(config: DataConfig) -> str:
     if not config.data:
         return TONES
-    return config.data[0] if config.data[0] in SETS else path_of(config.data[0]).absolute().name
+    return config.data[0] if config.data[0] in SOUNDS else path_of(config.data[0]).absolute().name

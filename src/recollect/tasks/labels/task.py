@@ -36,9 +36,10 @@ from . import bag, data, probe
 from .cells import read_cells
 from .export import LabelsExports
 from .labelled import Artifacts, Labelled, Part, load_artifacts, summarize
+from .recordings import are_sounds
 from .rows import Batch, Rows, SoundRows
 from .settings import Config, DataConfig
-from .sources import SETS, find_images
+from .sources import NAMES, SOUNDS, TONES, find_images
 
 COUNTED = ("bag",)
 BINS = 15
@@ -115,19 +116,23 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     @classmethod
     def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Artifacts) -> DataConfig:
-        """All of other tables is the part that is measured; images come with a test part of their own.
+        """All of other tables or recordings is what is measured; images and known sets have a test part.
 
         If the run's own tables have a header, theirs begin with one too, unless there stands a label that it knows.
         """
-        if list(data) == ["mnist"] or find_images(data) is not None:
+        own_test = len(data) == 1 and data[0] in ("mnist", *SOUNDS, TONES)
+        if own_test or find_images(data) is not None:
             return replace(config, data=tuple(data), valid=(), test=())
+        if are_sounds(data):
+            whole = {"data": tuple(data), "valid": tuple(data), "test": tuple(data)}
+            return replace(config, **whole, test_speaker=None, valid_speaker=None)
         headed = config.header and all(_first_cells(name).isdisjoint(artifacts.classes) for name in data)
         return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), header=headed or None)
 
     @classmethod
     def resolve(cls, run: RunConfig, data: Labelled, params: int | None) -> RunConfig:
         length = int(np.median(data.train.lengths))
-        run = replace(run, data=absolute_names(run.data, SETS), task=replace(run.task, length=length))
+        run = replace(run, data=absolute_names(run.data, NAMES), task=replace(run.task, length=length))
         name = run.model["name"]
         if name in COUNTED:
             if data.artifacts.tokenizer is None:
