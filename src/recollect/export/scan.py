@@ -56,7 +56,7 @@ def scan_rows(step: bytes, fields: Sequence[Field], graph: Graph) -> bytes:
     whole = helper.make_graph(
         nodes,
         graph.name,
-        [_describe(value.name, value.dtype, value.shape) for value in graph.inputs],
+        [_describe(value.name, value.example.dtype, value.shape) for value in graph.inputs],
         [helper.make_tensor_value_info(left, TensorProto.FLOAT, ["batch", answers])],
         constants,
     )

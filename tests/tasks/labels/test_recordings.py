@@ -247,6 +247,19 @@ def test_an_export_labels_recordings_as_the_run_does(trained):
 
 
 @pytest.mark.slow
+def test_a_layer_that_is_exported_step_by_step_labels_recordings_too(tmp_path):
+    """Test-time training cannot be traced over rows of any length: its graph scans the step."""
+    write_recordings(tmp_path / "spoken")
+    config = configure(tmp_path / "spoken", "ttt-linear", **SMALL)
+    runs.train(LabelsTask, config, str(tmp_path / "run"))
+    export(runs.load(tmp_path / "run"), tmp_path / "export")
+    path = tmp_path / "spoken" / "low" / "p0.wav"
+    own, exported = (recollect.load(tmp_path / place).classify(path) for place in ("run", "export"))
+    assert own.label == exported.label
+    assert own.probability == pytest.approx(exported.probability, abs=1e-4)
+
+
+@pytest.mark.slow
 def test_the_digits_are_split_as_their_authors_have_it(monkeypatch):
     if not (DATA / KNOWN["fsdd"].folder).is_dir():
         pytest.skip("fsdd is not here")

@@ -33,8 +33,8 @@ def load(
 ) -> Labelled:
     """Read labelled sequences; `settings` are those of `DataConfig`."""
     given = [data] if isinstance(data, str | os.PathLike) else list(data)
-    places = {name: tuple(map(os.fspath, settings.pop(name, ()))) for name in ("valid", "test")}
-    config = DataConfig(data=tuple(map(os.fspath, given)), **places, **settings)
+    places = {name: tuple(str(place) for place in settings.pop(name, ())) for name in ("valid", "test")}
+    config = DataConfig(data=tuple(str(place) for place in given), **places, **settings)
     return load_config(config, data_dir, cache, artifacts)
 
 

@@ -13,24 +13,20 @@ EXAMPLE = "a good film"
 LONGEST = 7  # tokens of the texts that are drawn
 
 
-class ReadTexts(nn.Module):
-    """Log-probabilities of the labels after the last token of each text. What stands after it changes nothing."""
+class ReadRows(nn.Module):
+    """Log-probabilities of the labels after the last step of each row. What stands after it changes nothing.
+
+    Rows are the tokens of texts (B T), or the scaled frames of recordings (B T D).
+    """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        y, _ = self.model(tokens)
+    def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
+        y, _ = self.model(rows)
         last = (lengths - 1)[:, None, None].expand(-1, 1, y.shape[2])
         return y.gather(1, last)[:, 0].log_softmax(dim=-1)
-
-
-class ReadFrames(ReadTexts):
-    """Log-probabilities of the labels after the last frame of each recording, B T D; frames are scaled."""
-
-    def forward(self, frames: Tensor, lengths: Tensor) -> Tensor:
-        return super().forward(frames, lengths)
 
 
 class ReadPictures(nn.Module):
@@ -85,7 +81,7 @@ class LabelsExports(Exports):
         texts_read = artifacts.kind == "texts"
         axes = {"tokens" if texts_read else "frames": {0: "batch", 1: "time"}, "lengths": {0: "batch"}}
         inputs = Inputs(draw=texts if texts_read else recordings, axes=axes, least={"time": 2})
-        module = ReadTexts(run.model) if texts_read else ReadFrames(run.model)
+        module = ReadRows(run.model)
         return {"classify": WholeCall(module=module, inputs=inputs, outputs=["labels"], last_step=True)}
 
     def settings(self, run: Any) -> dict[str, Any]:
