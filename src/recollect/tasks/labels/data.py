@@ -50,10 +50,11 @@ def load_config(
     of a known set; nothing stands for generated tones. Without validation files about `share` of the texts is the
     validation part: those whose hash is low, so that a text that comes twice is on one side. Columns are named as the
     header does, or numbered from 1; without a word about them the one with fewer different values holds the labels.
+    `encoding` is that of files that are no UTF-8.
     `artifacts` are those of a run, used as they are.
     """
     data, valid, test = config.data, config.valid, config.test
-    if are_sounds(data):
+    if are_sounds(data, config.encoding):
         return read_recordings(config, data_dir, cache, artifacts)
     if artifacts is not None and artifacts.sound is not None:
         raise DataError(f"expected recordings, as the run was trained on, found {data[0]}; name a folder of them")
@@ -66,10 +67,17 @@ def load_config(
     if artifacts is not None and artifacts.tokenizer is None:
         raise DataError(f"expected images, as the run was trained on, found {data[0]}; name a folder of IDX files")
     skipped: list[tuple[Path, str]] = []
-    name, paths = find_tables(data, valid, test, data_dir, cache, lambda path, reason: skipped.append((path, reason)))
-    table = Table(paths["train"], config.label_column, config.text_column, config.header, artifacts)
+
+    def skip(path: Path, reason: str) -> None:
+        skipped.append((path, reason))
+
+    encoding = config.encoding
+    name, paths = find_tables(data, valid, test, data_dir, cache, skip, encoding)
+    table = Table(paths["train"], config.label_column, config.text_column, config.header, artifacts, encoding)
     if "valid" not in paths and not 0 < config.share < 1:
         raise DataError(f"expected a validation share between 0 and 1, found {config.share}; or name validation files")
     found = read_texts(name, paths, table, config.tokenizer, config.vocab, config.share, config.longest, artifacts)
     every = [path for some in paths.values() for path in some]
-    return replace(found, notes=[*describe_skipped(skipped), *found.notes], files=list_files(every, skipped))
+    return replace(
+        found, notes=[*describe_skipped(skipped), *found.notes], files=list_files(every, skipped, other=encoding)
+    )

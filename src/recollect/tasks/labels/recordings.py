@@ -29,7 +29,7 @@ COUNTS = {"train": 2_400, "valid": 300, "test": 600}  # of generated recordings
 SPLITS = ("train", "valid", "test")
 
 
-def are_sounds(data: Sequence[StrPath]) -> bool:
+def are_sounds(data: Sequence[StrPath], encoding: str | None = None) -> bool:
     """Whether data are recordings: a known set of them, folders, tables that name some, or generated ones."""
     if not data or list(map(str, data)) == [TONES]:
         return True
@@ -38,7 +38,7 @@ def are_sounds(data: Sequence[StrPath]) -> bool:
     paths = [path_of(name) for name in data]
     if len(paths) == 1 and paths[0].is_dir():
         return bool(find_recordings(paths[0]))
-    return all(is_recording(path) or names_recordings(path) for path in paths)
+    return all(is_recording(path) or names_recordings(path, encoding) for path in paths)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,15 +194,15 @@ def _recordings(
         if name in SOUNDS:
             yield from SOUNDS[name].recordings(data_dir, cache)
         elif path.is_dir():
-            tables = [own for own in sorted(path.iterdir()) if names_recordings(own)]
+            tables = [own for own in sorted(path.iterdir()) if names_recordings(own, config.encoding)]
             if len(tables) == 1 and config.pattern is None:
-                yield from read_table(tables[0], columns, config.header, skipped)
+                yield from read_table(tables[0], columns, config.header, skipped, config.encoding)
             else:
                 yield from label_by_name(path, find_recordings(path), config.pattern, skipped)
         elif is_recording(path):
             yield from label_by_name(path.parent, [path], config.pattern, skipped)
         else:
-            yield from read_table(path, columns, config.header, skipped)
+            yield from read_table(path, columns, config.header, skipped, config.encoding)
 
 
 def _read_tones(config: DataConfig, reader: Reader, artifacts: Artifacts | None) -> Labelled:

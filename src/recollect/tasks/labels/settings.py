@@ -5,6 +5,7 @@ from typing import Literal
 
 from ...core.settings import ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
+from ...data.encodings import check_encoding
 from ...data.limits import VOCABULARY
 from ...data.sound.settings import AugmentSettings, FrameSettings
 
@@ -32,6 +33,7 @@ class DataConfig(FrameSettings):
     header: bool | None = None
     step: StepName = "pixel"
     permute: int | None = at_least(0, default=None)
+    encoding: str | None = option(None, "Of files that are no UTF-8: their encoding, such as gb18030.")
     pattern: str | None = None
     speaker_column: str | None = None
     test_speaker: str | None = option(None, "The speaker whose recordings are the test part, and no other.")
@@ -41,6 +43,8 @@ class DataConfig(FrameSettings):
         check_settings(self)
         check_file_names(self)
         known("tokenizer", self.tokenizer, TOKENIZERS)
+        if self.encoding is not None:
+            check_encoding(self.encoding)
         _ = self.mel  # settings of frames that cannot be are refused at once
 
 

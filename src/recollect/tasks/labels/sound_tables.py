@@ -30,25 +30,29 @@ SPLITS |= {"test": "test", "testing": "test", "eval": "test"}
 LOOKED = 5  # rows that show whether a table is one of recordings
 
 
-def names_recordings(path: Path) -> bool:
+def names_recordings(path: Path, encoding: str | None = None) -> bool:
     """Whether a file is a table in whose first rows recordings are named."""
     if not is_table(path) or not path.is_file():
         return False
     try:
-        rows = [cells for _, cells in islice(read_cells(path), LOOKED)]
+        rows = [cells for _, cells in islice(read_cells(path, encoding), LOOKED)]
     except DataError:  # whoever reads it whole says what is wrong
         return False
     return any(is_recording(Path(cell.strip())) for cells in rows for cell in cells)
 
 
 def read_table(
-    path: Path, columns: dict[str, str | None], header: bool | None, skipped: list[tuple[Path, str]]
+    path: Path,
+    columns: dict[str, str | None],
+    header: bool | None,
+    skipped: list[tuple[Path, str]],
+    encoding: str | None = None,
 ) -> Iterator[Recording]:
     """The recordings that a table names, by paths from its own folder; those that are not there go to `skipped`.
 
     `columns` names columns of the file, label and speaker, by the header's names or as numbers from 1 (None: found).
     """
-    rows = read_cells(path)
+    rows = read_cells(path, encoding)
     begin, first = next(rows, (0, []))
     names = [cell.strip().lower() for cell in first]
     headed = not any(is_recording(Path(name)) for name in names) if header is None else header

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.errors import RecollectError
 from ...core.trained import Array, Source, TrainedModel
+from ...data.encodings import ENCODING, check_encoding
 from ...data.files import DataError, lines
 from ...data.sound import Sound, is_sound
 from ...data.sound.listing import find_recordings
@@ -122,16 +123,21 @@ class LabelModel(TrainedModel):
         """
         return classify(self._classifier, lines, batch=batch, on_unknown=on_unknown)
 
-    def read(self, path: Path, column: str | None = None) -> Iterator[str]:
+    def read(self, path: Path, column: str | None = None, encoding: str | None = None) -> Iterator[str]:
         """The rows of a file: its lines, or of a table the texts of a column. Images are lines, whatever its name.
 
         To a model of recordings the file is one, or it has the name of one in each line; a folder has some inside.
+        `encoding` is that of files that are no UTF-8, by default as in training.
         """
+        if encoding is None:
+            encoding = self._source.settings.get("data", {}).get("encoding")
+        else:
+            check_encoding(encoding)
         if self._classifier.artifacts.kind == "recordings":
-            return list_recordings(path)
+            return list_recordings(path, encoding)
         if self._classifier.artifacts.tokenizer is None or not (column or is_table(path)):
-            return lines(path)
-        return read_column(read_cells(path), str(path), column)
+            return lines(path, encoding=encoding, flag=ENCODING)
+        return read_column(read_cells(path, encoding), str(path), column)
 
     def probabilities(self, rows: Sequence[Any]) -> Array:
         """The probability of each label (N C), in the order of `labels`; rows as for `classify`, none of them empty."""
@@ -200,14 +206,14 @@ def as_recording(row: Any) -> str | Sound:
     raise RecollectError(f"classify: expected names of recordings, or recordings, found {type(row).__name__}")
 
 
-def list_recordings(path: Path) -> Iterator[str]:
+def list_recordings(path: Path, encoding: str | None = None) -> Iterator[str]:
     """The names of recordings that a file or folder stands for."""
     if path.is_dir():
         found = find_recordings(path)
         if not found:
             raise DataError(f"expected recordings in {path}, found none; name another folder, or a file")
         return map(str, found)
-    return iter([str(path)]) if is_sound(path) else lines(path)
+    return iter([str(path)]) if is_sound(path) else lines(path, encoding=encoding, flag=ENCODING)
 
 
 def _code(artifacts: Artifacts, line: str | Sound, number: int) -> np.ndarray:
