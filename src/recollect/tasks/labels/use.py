@@ -17,7 +17,7 @@ from ...core.trained import Array, Source, TrainedModel
 from ...data.encodings import ENCODING, check_encoding
 from ...data.files import DataError, lines
 from ...data.sound import Sound, is_sound
-from ...data.sound.listing import find_recordings
+from ...data.sound.listing import find_recordings, is_recording
 from .cells import is_table, read_cells, read_column
 from .labelled import Artifacts, Sounds, load_artifacts
 from .recordings import Reader
@@ -213,7 +213,7 @@ def list_recordings(path: Path, encoding: str | None = None) -> Iterator[str]:
         if not found:
             raise DataError(f"expected recordings in {path}, found none; name another folder, or a file")
         return map(str, found)
-    return iter([str(path)]) if is_sound(path) else lines(path, encoding=encoding, flag=ENCODING)
+    return iter([str(path)]) if is_recording(path) or is_sound(path) else lines(path, encoding=encoding, flag=ENCODING)
 
 
 def _code(artifacts: Artifacts, line: str | Sound, number: int) -> np.ndarray:
