@@ -237,9 +237,14 @@ _EYE = {
 }
 _LABELS = {
     "share": "Share of the texts, by their hash, held out for validation, where no files are named for it.",
-    "longest": "Tokens of a text that are read; the rest is left out.",
+    "longest": "Tokens of a text, or frames of a recording, that are read; the rest is left out.",
     "label_column": "Column of a table that holds the label, by its name or number; none: found by its content.",
-    "text_column": "Column of a table that holds the text, by its name or number; none: found by its content.",
+    "text_column": "Column of a table that holds the text, or the name of a recording, by its name or number; none: "
+    "found by its content.",
+    "speaker_column": "Column of a table that holds the speaker of a recording; none: one with such a name, if any.",
+    "pattern": "What names of recordings tell, such as `{label}_{speaker}_{take}`; none: the folder is the label.",
+    "test_speaker": "Speaker whose recordings are the test part, and no others; none: no speaker is left out.",
+    "valid_speaker": "Speaker whose recordings are the validation part, and no others; none: see `share`.",
     "header": "Whether a table's first row has names; none: found by its content.",
     "step": "What a step of an image is: a pixel or a row.",
     "permute": "Seed of one order of the pixels for all images; none: their own order.",
@@ -248,6 +253,29 @@ _LABELS = {
     "choose": "Figure by which validation picks the best weights: share of errors, or loss.",
     "eval_rows": "Evaluations read the first so many rows of a part; none: all.",
     "length": "Length of a training row, for the model's cost; none: the median, filled in by training.",
+}
+_FRAMES = {
+    "sample_rate": "Samples a second at which recordings are read; others are resampled.",
+    "frame": "Milliseconds of sound that one frame covers.",
+    "hop": "Milliseconds from the start of one frame to that of the next.",
+    "bands": "Bands of a frame, of equal width on the mel scale.",
+    "lowest": "Hz at which the lowest band begins.",
+    "highest": "Hz at which the highest band ends; none: half the sampling rate.",
+    "level": "A recording's mean, over time and bands, is taken from its frames, so that its loudness does not count.",
+    "scale_bands": "Each band has mean 0 and deviation 1 over the training part; else frames are logarithms of power.",
+}
+_AUGMENT = {
+    "tempo": "Training rows are up to so much faster or slower (0.1: 10 %).",
+    "warp": "The bands of training rows are stretched or squeezed by up to so much, as by another speaker's throat.",
+    "gain": "Training rows are up to so many decibels louder or softer.",
+    "tilt": "Training rows have up to so many decibels more or less at either end of the bands.",
+    "noise": "Decibels below a training row's mean power at which noise is added at most (at least: 30 dB less); none: "
+    "no noise.",
+    "shift": "Training rows begin up to so many milliseconds later, after silence, or earlier, cut off.",
+    "time_masks": "Stretches of a training row, up to so many, become the mean of training.",
+    "time_mask": "Longest of these, in frames; never more than a quarter of the row.",
+    "band_masks": "Groups of bands of a training row, up to so many, become the mean of training.",
+    "band_mask": "Largest of these, in bands.",
 }
 _RATINGS = {
     "share": "Share of the ratings, by their hash, for validation and as much for the test, where no files are named.",
@@ -285,6 +313,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "tasks.series.tables.layout": _LAYOUT,
     "tasks.captions": _CAPTIONS,
     "tasks.labels": _LABELS,
+    "data.sound": _FRAMES | _AUGMENT,
     "tasks.ratings": _RATINGS,
     "tasks.memory": {"eval_rows": "Rows of validation and of the test, at each value of the dial."},
     "tasks.memory.generator": {
