@@ -10,5 +10,7 @@ PACKED_RATIO = 200  # bytes that one packed byte may become; text becomes about 
 PACKED_FREE = 1 << 26  # unpacked bytes up to which the ratio does not matter
 PICTURE_PIXELS = 50_000_000  # of a picture that is read whole
 PICTURE_BYTES = 1 << 29  # of a picture's file
+FILM_FRAMES = 10_000  # of a film's file or folder
+FILM_PIXELS = 1 << 30  # of all its frames together, as large as the film
 CAPTION = 10_000  # characters of a caption
 VOCABULARY = 1 << 21  # tokens: more than there are characters
