@@ -231,6 +231,7 @@ _FILMS = {
     "longest": _CAPTIONS["longest"],
     "held_out": "Share of a folder's films for validation, and as much for the test.",
     "count": "Films that are rendered for training where no data is named.",
+    "events": "Most events of a film that is rendered for training; those of the test have up to five.",
     "whole": _CAPTIONS["whole"],
     "batch": "Films of a batch.",
     "grain": _CAPTIONS["grain"],

@@ -24,7 +24,7 @@ from ..scenes import SPLITS
 from ..tokens import encode_captions, note_unknown, tokenizer_of
 from . import scenes
 from .filmed import Artifacts, Filmed, Part
-from .settings import COUNT, FRAMES, LONGEST, SHARE
+from .settings import COUNT, EVENTS, FRAMES, LONGEST, SHARE
 from .sources import MOVING, FilmFolder, FilmSource, Moving
 
 PIXELS = 64  # of a folder's films
@@ -40,6 +40,7 @@ def load(
     longest: int = LONGEST,
     share: float = SHARE,
     count: int = COUNT,
+    events: int = EVENTS,
     whole: bool = False,
     seed: int = 0,
     cache: StrPath | None = None,
@@ -48,10 +49,10 @@ def load(
     """Read films with captions.
 
     `data` is a folder with films and a file of captions (one of `sources.CAPTIONS`), or `moving` (also where it is
-    empty) for `count` rendered films, a twelfth of that for validation and a sixth for the test. Of a folder `share` of
-    the films are for validation and as many for the test; with `whole` each part is all of it. Frames are squashed to
-    `pixels` × `pixels`, and of a film at most `frames` are read. `least`, `longest` and `artifacts` are as for
-    pictures.
+    empty) for `count` rendered films of up to `events` events, a twelfth of that for validation and a sixth for the
+    test. Of a folder `share` of the films are for validation and as many for the test; with `whole` each part is all of
+    it. Frames are squashed to `pixels` × `pixels`, and of a film at most `frames` are read. `least`, `longest` and
+    `artifacts` are as for pictures.
     """
     if len(data) > 1:
         raise DataError(f"expected one folder or set of films, found {len(data)} names; name one")
@@ -60,7 +61,9 @@ def load(
     most = artifacts.frames if artifacts is not None else frames
     if not 0 < share < 0.5:
         raise DataError(f"expected a share between 0 and 0.5 for each of validation and test, found {share}")
-    source = Moving(count, seed, size) if name == MOVING else FilmFolder(path_of(name), size, most, share, whole)
+    source = (
+        Moving(count, seed, size, events) if name == MOVING else FilmFolder(path_of(name), size, most, share, whole)
+    )
     settings = {"format": FORMAT, "pixels": size, "work": source.describe()}
     folder = cache_folder(cache) / "films" / name_folder(source.name, settings)
     entry = Entry(folder, "films", Sources(source.paths), settings, "films")

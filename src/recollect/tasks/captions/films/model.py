@@ -12,7 +12,7 @@ READ    logits = W·(the top layer's output) + b
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import torch
 from einops import rearrange
@@ -122,6 +122,12 @@ class Config(BodyConfig):
         return size.fit(self, params, grain=self.grain, what=named, feeds=feeds)
 
 
+class Summary(NamedTuple):
+    """What a memory leaves after the last frame of each film."""
+
+    h: Tensor  # B 1 D
+
+
 class FilmCaptioner(Decoder):
     """A CNN for frames, a memory over them, and a decoder that writes tokens."""
 
@@ -155,7 +161,8 @@ class FilmCaptioner(Decoder):
             seen = rearrange(left, "(b s) t d -> b t s d", s=places)
         values = seen.masked_fill(~valid[:, :, None, None], 0)
         if not self.film.grid:
-            return Memory(values[:, :, 0], valid, None, (steps,))
+            last = values[torch.arange(count, device=values.device), lengths - 1]  # B 1 D
+            return Memory(values[:, :, 0], valid, Summary(last), (steps,))
         everywhere = valid[:, :, None].expand(-1, -1, places).flatten(1)
         return Memory(values.flatten(1, 2), everywhere, None, (steps, rows, columns))
 

@@ -38,7 +38,7 @@ HELD_OUT = frozenset(  # colour, shape, kind of action
     for i, colour in enumerate(COLOURS)
     for j, shape in enumerate(SHAPES)
 )
-TRAINED, TESTED = 3, 5  # the most events of a film
+TRAINED, TESTED = 3, 5  # the most events of a film, where the settings name none
 STEPS = 3  # between frames, of an event
 RADII = (0.12, 0.17)  # small and large, as shares of the picture's side
 WAY = 0.25  # how far a thing moves
@@ -98,28 +98,28 @@ class Film(NamedTuple):
     held_out: bool
 
 
-def films(split: SplitName, count: int, seed: int = 0, pixels: int = PIXELS) -> Iterator[Film]:
+def films(split: SplitName, count: int, seed: int = 0, pixels: int = PIXELS, most: int = TRAINED) -> Iterator[Film]:
     """The first `count` films of a part."""
-    return (film(split, number, seed, pixels) for number in range(count))
+    return (film(split, number, seed, pixels, most) for number in range(count))
 
 
-def events_of(split: SplitName, number: int) -> int:
-    """How many events a film has: each number of them equally often, in the test also more than in training."""
-    return 1 + (number // 2 % TESTED if split == "test" else number % TRAINED)
+def events_of(split: SplitName, number: int, most: int = TRAINED) -> int:
+    """How many events a film has: each number of them equally often, up to `most`, in the test up to TESTED."""
+    return 1 + (number // 2 % TESTED if split == "test" else number % most)
 
 
 def frames_of(events: int) -> int:
     return 1 + STEPS * events
 
 
-def film(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS) -> Film:
+def film(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS, most: int = TRAINED) -> Film:
     """One film. In every second one of the test a thing does what it never does in training."""
     if split not in SPLITS:
         raise DataError(f"expected a part out of {', '.join(SPLITS)}, found {split!r}")
     if pixels < LEAST:
         raise DataError(f"expected films of at least {LEAST} pixels a side, found {pixels}; ask for more")
     draw = np.random.default_rng([seed, SPLITS.index(split), number])
-    events, strange = events_of(split, number), split == "test" and number % 2 == 1
+    events, strange = events_of(split, number, most), split == "test" and number % 2 == 1
     while True:
         plan = draw_plan(draw, events)
         if plan is None or plan.held_out != strange or plan.caption == plan.reversed_caption:

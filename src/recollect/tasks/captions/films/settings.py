@@ -10,6 +10,7 @@ SHARE = 0.1  # of the films, for validation, and as much for the test
 LONGEST = 60  # words of a caption that is trained on
 COUNT = 12_000  # rendered films to train on
 MOST = 500_000  # of them: some 12 GB of frames
+EVENTS = 3  # of a rendered film, in training and validation
 FRAMES = 64  # of a film that are read
 MOST_FRAMES = 1_024
 MOST_PIXELS = 1 << 25  # of the frames of one film: 100 MB
@@ -20,7 +21,8 @@ class DataConfig:
     """Where the films are (none: rendered ones), and how they are read; see `data.load`.
 
     `held_out` is the share of a folder's films for validation, and as much for the test. Of a film with more than
-    `frames` frames so many are read, evenly spread.
+    `frames` frames so many are read, evenly spread. Rendered films for training have up to `events` events, those of the
+    test up to five.
     """
 
     data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
@@ -30,6 +32,7 @@ class DataConfig:
     longest: int = LONGEST
     held_out: float = SHARE
     count: int = at_least(12, default=COUNT, most=MOST)
+    events: int = at_least(1, default=EVENTS, most=5)
     whole: bool = False
 
     def __post_init__(self) -> None:

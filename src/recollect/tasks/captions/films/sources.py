@@ -53,24 +53,24 @@ class FilmSource(ABC):
 class Moving(FilmSource):
     """Rendered films."""
 
-    def __init__(self, count: int, seed: int, pixels: int) -> None:
+    def __init__(self, count: int, seed: int, pixels: int, events: int) -> None:
         self.name, self.paths = MOVING, []
         if count < 12:
             raise DataError(f"expected at least 12 films, found count={count}")
         self.counts = {split: count * COUNTS[split] // COUNTS["train"] for split in SPLITS}
-        frames = sum(scenes.frames_of(scenes.TESTED) * number for number in self.counts.values())
+        frames = scenes.frames_of(max(scenes.TESTED, events)) * sum(self.counts.values())
         if (size := frames * pixels * pixels * 3) > MOST_FRAMES:
             raise DataError(
                 f"expected films of at most {write_bytes(MOST_FRAMES)}, found up to {write_bytes(size)} of "
                 f"count={count:,} and pixels={pixels}; lower one of them"
             )
-        self.seed, self.pixels = seed, pixels
+        self.seed, self.pixels, self.events = seed, pixels, events
 
     def describe(self) -> list[Any]:
         import PIL
 
         # the vocabulary of films, and the versions that draw them
-        kinds = [scenes.COLOURS, scenes.SHAPES, scenes.KINDS, sorted(scenes.HELD_OUT), scenes.TRAINED, scenes.TESTED]
+        kinds = [scenes.COLOURS, scenes.SHAPES, scenes.KINDS, sorted(scenes.HELD_OUT), self.events, scenes.TESTED]
         sizes = [scenes.STEPS, scenes.RADII, scenes.WAY, scenes.APART, scenes.ABOUT, scenes.SWING, scenes.THREE]
         made = [scenes.SHARE, FINE, JITTER, NOISE, PIL.__version__, np.__version__]
         return json.loads(json.dumps([MOVING, self.counts, self.seed, *kinds, *sizes, *made]))
@@ -78,7 +78,7 @@ class Moving(FilmSource):
     def rows(self, hashes: Mapping[str, str], notes: list[str]) -> Iterator[Row]:
         for split in SPLITS:
             for number in range(self.counts[split]):
-                one = scenes.film(split, number, self.seed, self.pixels)  # type: ignore[arg-type]
+                one = scenes.film(split, number, self.seed, self.pixels, self.events)  # type: ignore[arg-type]
                 yield Row(split, f"{split}-{number}", one.frames, [one.caption], one.events, one.held_out)
 
 
