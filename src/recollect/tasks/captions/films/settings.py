@@ -21,8 +21,8 @@ class DataConfig:
     """Where the films are (none: rendered ones), and how they are read; see `data.load`.
 
     `held_out` is the share of a folder's films for validation, and as much for the test. Of a film with more than
-    `frames` frames so many are read, evenly spread. Rendered films for training have up to `events` events, those of the
-    test up to five.
+    `frames` frames so many are read, evenly spread. Rendered films for training have up to `events` events, those of
+    the test up to five.
     """
 
     data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
