@@ -267,7 +267,7 @@ def captions(found: list[Row]) -> str:
 
 
 def films(found: list[Row]) -> str:
-    """Shares of captions without a mistake by number of events: a row for seen combinations, a row for held-out ones."""
+    """Shares of captions without a mistake by number of events, of seen combinations and of held-out ones."""
     counts = sorted({int(name.split()[0]) for row in found for name in row["described"].get("exact_by", {})})
     columns = ["memory", "combinations", "seeds", *(f"{n} event{'s' * (n > 1)}" for n in counts)]
     columns += ["BLEU-4", "nats/token", "parameters", "training"]

@@ -445,7 +445,7 @@ def blocks_of_gif(good: bytes) -> list[bytes]:
 
 @st.composite
 def changed_gif(draw: st.DrawFn, good: bytes) -> Change:
-    """A GIF with other bytes, with blocks that are missing, repeated or in another order, or with other numbers in them.
+    """A GIF with other bytes, with blocks missing, repeated or in another order, or with other numbers in them.
 
     Those are sizes, places, times, disposal, transparency and bits of a code.
     """
