@@ -41,8 +41,6 @@ D = TypeVar("D", bound=Any)
 class CaptioningTask(DecodingTask[D, Artifacts]):
     """Pictures or films to describe."""
 
-    rows: ClassVar[tuple[str, str]]  # of a table: captions, and the same given to others
-    grouped: ClassVar[str]  # what the shares of `groups` are
     choice: ClassVar[Mapping[str, str]] = {"nats": "nats_per_token", "bleu": "minus_bleu", "exact": "wrong"}
     request_options: ClassVar[Sequence[str]] = ("image",)
     refused: ClassVar[Mapping[str, str]] = refuse_both_ways("captions, which are written from left to right")
@@ -52,6 +50,16 @@ class CaptioningTask(DecodingTask[D, Artifacts]):
         self.metric = self.choice[config.choose]
 
     # What each kind of thing has its own of
+
+    @classmethod
+    @abstractmethod
+    def row_names(cls) -> tuple[str, str]:
+        """Of a table: captions, and the same given to others."""
+
+    @classmethod
+    @abstractmethod
+    def grouping(cls) -> str:
+        """What the shares of `groups` are."""
 
     @classmethod
     @abstractmethod
@@ -251,15 +259,16 @@ class CaptioningTask(DecodingTask[D, Artifacts]):
     @classmethod
     def table(cls, found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], list[str]]:
         described, constant = found["described"], found["constant"]
-        columns, others = ("captions", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "exact", "nats/token"), cls.rows
+        columns = ("captions", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "exact", "nats/token")
+        own, others = cls.row_names()
 
         def row(name: str, scores: dict[str, Any], nats: str) -> list[str]:
             bleus = [f"{scores[f'bleu{order}']:.2f}" for order in ORDERS]
             return [name, *bleus, f"{100 * scores['exact']:.1f} %", nats]
 
         rows = [
-            row(others[0], described, f"{found['forced']['nats_per_token']:.4f}"),
-            row(others[1], described["shuffled"], f"{found['forced_shuffled']['nats_per_token']:.4f}"),
+            row(own, described, f"{found['forced']['nats_per_token']:.4f}"),
+            row(others, described["shuffled"], f"{found['forced_shuffled']['nats_per_token']:.4f}"),
             row("one for all", constant, f"{found['baselines']['unigram']:.4f}"),
         ]
         below = [
@@ -273,7 +282,7 @@ class CaptioningTask(DecodingTask[D, Artifacts]):
                 f"{name} {100 * entry['exact']:.1f} % of {entry['images']:,}"
                 for name, entry in described["exact_by"].items()
             )
-            below.append(f"{cls.grouped}: {shares}")
+            below.append(f"{cls.grouping()}: {shares}")
         return columns, rows, below
 
     @classmethod

@@ -46,8 +46,6 @@ class CaptionsTask(CaptioningTask[Captioned]):
     exports = CaptionsExports()
     model_config = model.Config
     usual: ClassVar[Mapping[str, str]] = {"lr": "2e-3", "weight_decay": "0.01", "steps": "2000", "batch": "32"}
-    rows = ("of this picture", "of another picture")
-    grouped = "exact by combination of colour and shape"
 
     def __init__(self, config: Config, data: Captioned, device: torch.device | str = "cpu", seed: int = 0) -> None:
         super().__init__(config, data, device, seed)
@@ -156,6 +154,14 @@ class CaptionsTask(CaptioningTask[Captioned]):
     @property
     def shown(self) -> int:
         return self.config.eval_images
+
+    @classmethod
+    def row_names(cls) -> tuple[str, str]:
+        return "of this picture", "of another picture"
+
+    @classmethod
+    def grouping(cls) -> str:
+        return "exact by combination of colour and shape"
 
     @classmethod
     def count(cls, number: float) -> str:

@@ -55,8 +55,6 @@ class FilmsTask(StackedModels, CaptioningTask[Filmed]):
     exports = FilmsExports()
     model_config = model.Config
     usual: ClassVar[Mapping[str, str]] = {"lr": "2e-3", "weight_decay": "0.01", "steps": "3000", "batch": "32"}
-    rows = ("of this film", "of another film")
-    grouped = "exact by number of events"
 
     # Data and models
 
@@ -179,6 +177,14 @@ class FilmsTask(StackedModels, CaptioningTask[Filmed]):
     @property
     def shown(self) -> int:
         return self.config.eval_films
+
+    @classmethod
+    def row_names(cls) -> tuple[str, str]:
+        return "of this film", "of another film"
+
+    @classmethod
+    def grouping(cls) -> str:
+        return "exact by number of events"
 
     @classmethod
     def count(cls, number: float) -> str:
