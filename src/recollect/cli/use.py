@@ -167,7 +167,7 @@ def caption(
             print(localize(f"note: {note}"), file=sys.stderr)
         if map:
             place = numbered(map, number)
-            draw = film_gaze.draw if model.task == "films" else drawing.draw
+            draw = film_gaze.draw if found.gaze.ndim == 4 else drawing.draw
             draw(model.view(found.file), found.words, found.gaze.tolist(), place, found.kind)
         if json:
             print(jsons.dumps({"file": found.file, "best": _list_best(found)}, ensure_ascii=False))

@@ -224,21 +224,15 @@ _CAPTIONS = {
     "eval_images": "Pictures that are described for `choose` other than `nats`.",
     "extra": "Words of a caption at most.",
 } | _BEAM
-_FILMS = {
+_FILMS = {name: _CAPTIONS[name] for name in ("least", "longest", "whole", "grain", "choose", "extra", *_BEAM)} | {
     "pixels": "Frames are scaled to so many pixels a side; none: as the data's source has it.",
     "frames": "Of a longer film so many frames are read, evenly spread.",
-    "least": _CAPTIONS["least"],
-    "longest": _CAPTIONS["longest"],
     "held_out": "Share of a folder's films for validation, and as much for the test.",
     "count": "Films that are rendered for training where no data is named.",
     "events": "Most events of a film that is rendered for training; those of the test have up to five.",
-    "whole": _CAPTIONS["whole"],
     "batch": "Films of a batch.",
-    "grain": _CAPTIONS["grain"],
-    "choose": _CAPTIONS["choose"],
     "eval_films": "Films that are described for `choose` other than `nats`.",
-    "extra": _CAPTIONS["extra"],
-} | _BEAM
+}
 _EYE = {
     "align": "Look at the picture before the cell reads the last word, or after.",
     "channels": "Channels after the CNN's first convolution; doubled at every halving of the picture.",
@@ -248,7 +242,7 @@ _EYE = {
     "near": "Each cell of the CNN's grid sees what lies in and beside it, so that attention goes where a thing is.",
 }
 _FILM_MODEL = {name: _SOURCE[name] for name in ("cell", "embed", "gist", "score", "share")} | {
-    **_EYE,
+    **{name: meaning for name, meaning in _EYE.items() if name != "encoder"},
     "grid": "The memory goes from frame to frame at each cell of the CNN's grid, and the decoder attends to cells; "
     "else it has one vector of each frame.",
     "decoder": "What writes the caption, and how it reads what the memory left of the frames.",

@@ -116,8 +116,8 @@ def test_no_film_is_told_alike_both_ways_and_either_way_is_as_frequent():
         assert abs(actions[one] - actions[other]) < 4 * count**0.5, (one, other)
 
 
-def test_no_caption_of_one_part_is_in_another():
-    found = {split: {film.caption for film in SOME[split]} for split in SOME}
+def test_no_caption_of_several_events_in_one_part_is_in_another():
+    found = {split: {film.caption for film in SOME[split] if film.events > 1} for split in SOME}
     assert not found["train"] & found["valid"]
     assert not found["train"] & found["test"]
     assert not found["valid"] & found["test"]

@@ -18,7 +18,8 @@ class Options:
 
 def read_gaze(run: LoadedRun[Any, Any], options: Options) -> Reading:
     """Of the given picture or film, or the first of validation."""
-    found = run.kind.look(run, options.image, options.layer, options.head)
+    kind_of_run: Any = run.kind  # a CaptioningTask, as the owner of this instrument
+    found = kind_of_run.look(run, options.image, options.layer, options.head)
     words, kind = found.gaze.words, found.gaze.kind
     chart = Map(title=kind, x=found.places, y="word", values=found.weights.tolist(), rows=words, unit="share")
     figures = {"words": words, "kind": kind, "weights": found.gaze.weights.tolist()}

@@ -1,5 +1,8 @@
 """A trained captioner in use: pictures in, captions out, with where it looked for each word."""
 
+# torch declares some functions in part
+# pyright: reportUnknownMemberType=false
+
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,11 @@ swing, meets another thing or leaves it. A film is known by its part, its seed a
 What happens is told by the order of frames alone. Every action has an opposite, so that a film run backwards is a film
 too, of the opposite actions in opposite order; every second film is such a reversed one, and a caption that would be
 true both ways is never drawn. So the same set of frames is as often one film as the other, and whoever ignores their
-order is right about half of the films at most. The part of a film is decided by the captions of both, and no caption of
-one part occurs in another; each thing never does one of the five kinds of action in training (`HELD_OUT`).
+order is right about half of the films at most.
+
+The part of a film of several events is decided by the captions of both, and no such caption of one part occurs in
+another; those of a single event are few, and all parts have them. Each thing never does one of the five kinds of action
+in training (`HELD_OUT`).
 """
 
 import hashlib
@@ -124,7 +127,7 @@ def film(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS, mos
         plan = draw_plan(draw, events)
         if plan is None or plan.held_out != strange or plan.caption == plan.reversed_caption:
             continue
-        if not strange and split_of(plan) != split:
+        if not strange and events > 1 and split_of(plan) != split:
             continue
         if (course := place(plan, draw)) is not None:
             break
@@ -135,7 +138,7 @@ def film(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS, mos
 
 
 def split_of(plan: Plan) -> SplitName:
-    """The part that a film and the same run backwards belong to, where nothing in it is held out."""
+    """The part that a film of several events and the same run backwards belong to, where nothing in it is held out."""
     caption = min(plan.caption, plan.reversed_caption)
     place = int.from_bytes(hashlib.sha256(caption.encode()).digest()[:8]) / 2**64
     return "valid" if place < SHARE else "test" if place < 2 * SHARE else "train"
@@ -153,8 +156,9 @@ def draw_plan(draw: np.random.Generator, events: int) -> Plan | None:
     kinds = [Thing(colour, shape) for colour in COLOURS for shape in SHAPES]
     things = tuple(kinds[i] for i in draw.choice(len(kinds), size=count, replace=False))
     large, swinging = draw.random(count) < 0.5, draw.random(count) < 0.25
-    pair = tuple(int(i) for i in draw.choice(count, size=2, replace=False)) if draw.random() < 0.2 else None
-    if pair is not None and swinging[list(pair)].any():
+    one, other = draw.choice(count, size=2, replace=False).tolist()
+    pair = (one, other) if draw.random() < 0.2 else None
+    if pair is not None and (swinging[one] or swinging[other]):
         return None
     first = tuple(map(bool, large)), tuple(map(bool, swinging)), pair
     found: list[Event] = []

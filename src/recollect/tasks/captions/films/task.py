@@ -19,11 +19,13 @@ from ....models import body
 from ....models.body import StackedModels
 from .. import captioned
 from ..captioning import CaptioningTask
-from . import data, model, probe
+from . import data, probe
 from .export import FilmsExports
 from .filmed import Artifacts, Filmed, Part, summarize
 from .frames import join_films, to_frames
 from .gaze import look as look_at
+from .model import BAG, MODELS
+from .model import Config as FilmConfig
 from .settings import Config, DataConfig
 from .sources import MOVING
 
@@ -47,13 +49,13 @@ class FilmsTask(StackedModels, CaptioningTask[Filmed]):
     """Films to describe: the model is the memory over frames, `decoder` what writes."""
 
     name = "films"
-    models = model.MODELS
+    models = MODELS
     default = "gru"
     aliases: ClassVar[Mapping[str, str]] = {}
     data_config = DataConfig
     task_config = Config
     exports = FilmsExports()
-    model_config = model.Config
+    model_config = FilmConfig
     usual: ClassVar[Mapping[str, str]] = {"lr": "2e-3", "weight_decay": "0.01", "steps": "3000", "batch": "32"}
 
     # Data and models
@@ -98,23 +100,23 @@ class FilmsTask(StackedModels, CaptioningTask[Filmed]):
 
     @classmethod
     def check_model(cls, model: str) -> str:
-        if model == cls.models[0]:
+        if model == BAG:
             return model
         return super().check_model(model)
 
     @classmethod
-    def model_settings(cls, name: str) -> dict[str, Any]:
-        if name == model.BAG:
-            return {"model": model.Config}
-        return {"model": model.Config, "layer": LAYERS[body.kind_of(name).layer]}
+    def model_settings(cls, model: str) -> dict[str, Any]:
+        if model == BAG:
+            return {"model": FilmConfig}
+        return {"model": FilmConfig, "layer": LAYERS[body.kind_of(model).layer]}
 
     @classmethod
-    def unused_settings(cls, name: str) -> Sequence[str]:
-        return MEMORY_ONLY if name == model.BAG else ()
+    def unused_settings(cls, model: str) -> Sequence[str]:
+        return MEMORY_ONLY if model == BAG else ()
 
     @classmethod
-    def layer_of(cls, name: str) -> str:
-        return "soft-align" if name == model.BAG else super().layer_of(name)
+    def layer_of(cls, model: str) -> str:
+        return "soft-align" if model == BAG else super().layer_of(model)
 
     @classmethod
     def resolve(cls, run: RunConfig, data: Filmed, params: int | None) -> RunConfig:
@@ -213,7 +215,7 @@ class FilmsTask(StackedModels, CaptioningTask[Filmed]):
     probe = staticmethod(probe.probe)
     look = staticmethod(look_at)
 
-    def declared_cost(self, run: LoadedRun[Filmed, Artifacts], length: int) -> tuple[float, float]:
+    def declared_cost(self, run: LoadedRun[Filmed, captioned.Artifacts], length: int) -> tuple[float, float]:
         """Of a caption of that length, its film already read."""
         own = run.model.cost(1, length, run.model.places(EXAMPLE))
         return own.flops, own.state_bytes
