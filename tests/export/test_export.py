@@ -36,6 +36,8 @@ MATRIX = [
     ("translation", "conv", {}),
     ("translation", "transformer", {}),
     *[("captions", model, {}) for model in ("fixed", "context", "attend", "conv", "transformer")],
+    *[("films", model, {}) for model in ("bag", *LINEAGE)],
+    ("films", "gru", {"decoder": "transformer", "grid": True}),
     *[("series", model, SMALL | ({"attention": "causal"} if model == "transformer" else {})) for model in LINEAGE],
     ("series", "transformer", {"attention": "full"}),
     ("series", "lstm", {"ahead": "recursive", "intervals": "gaussian"}),
@@ -81,7 +83,13 @@ def test_files_agree_with_the_model_and_the_readme_runs_without_torch(export_of,
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "model", "settings"), MATRIX)
 def test_every_model_of_every_task_is_exported(export_of, task, model, settings):
-    needed = {"translation": ["encode"], "captions": ["encode"], "series": ["forecast"], "labels": ["classify"]}
+    needed = {
+        "translation": ["encode"],
+        "captions": ["encode"],
+        "films": ["encode"],
+        "series": ["forecast"],
+        "labels": ["classify"],
+    }
     own = [] if task == "ratings" or settings.get("attention") == "full" else ["step"]
     assert_good(*export_of(task, model, **settings), [*own, *needed.get(task, [])])
 

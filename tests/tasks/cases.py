@@ -135,6 +135,25 @@ def write_recordings(folder, count=16):
     return folder
 
 
+def clips_of(path, count=30):
+    """A folder of films with a caption each: GIF files, and two folders of frames."""
+    path.mkdir()
+    lines = []
+    for number in range(count):
+        frames = [photo(10 * number + frame, (12, 8)) for frame in range(1 + number % 4)]
+        if number < 2:
+            name = f"film{number}"
+            (path / name).mkdir()
+            for at, frame in enumerate(frames):
+                frame.save(path / name / f"{at}.png")
+        else:
+            name = f"film{number}.gif"
+            frames[0].save(path / name, save_all=True, append_images=frames[1:], duration=80)
+        lines.append(f"{name}\tA {('fine', 'good')[number % 2]} film, number {number % 3}!")
+    (path / "captions.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
 def write_data(folder):
     """The files that the runs of SMALL read."""
     (folder / "text.txt").write_text(tiny.prose(400), encoding="utf-8")
@@ -145,6 +164,7 @@ def write_data(folder):
     write_images(folder / "images")
     write_recordings(folder / "spoken")
     folder_of(folder / "photos")
+    clips_of(folder / "clips")
 
 
 CHANGES = {  # of those files, such that other data are read
@@ -155,6 +175,7 @@ CHANGES = {  # of those files, such that other data are read
     "images/train-images-idx3-ubyte": (b"\x14", b"\x15"),
     "photos/captions.tsv": (b"fine", b"nice"),
     "spoken/low/p0.wav": (b"\x40\x1f\x00\x00", b"\x41\x1f\x00\x00"),  # the rate
+    "clips/captions.tsv": (b"fine", b"nice"),
 }
 
 
@@ -245,6 +266,25 @@ SMALL = {
             "smoothing": 0.1,
         },
         models={"attend": {}, "fixed, photos": {"data": "photos", "pixels": 16}, "transformer": {}},
+    ),
+    "films": Small(
+        settings={
+            "count": 24,
+            "channels": 8,
+            "width": 8,
+            "heads": 2,
+            "batch": 4,
+            "eval_films": 4,
+            "extra": 14,
+            "smoothing": 0.1,
+            "dropout": 0.1,
+        },
+        models={
+            "gru": {},
+            "bag": {"decoder": "transformer"},
+            "transformer, grid": {"grid": "true", "decoder": "context"},
+            "lstm, folder": {"data": "clips", "pixels": 16, "decoder": "fixed", "frames": 3},
+        },
     ),
     "labels": Small(
         settings={"batch": 8},

@@ -461,6 +461,7 @@ STAND_INS = {  # for known sets, by task: small data and settings
     "translation": {"data": "pairs.tsv", "held_out": 0.2, "vocab": 300, "count": 200},
     "series": {"data": "hours.csv"},
     "captions": {"data": "shapes", "count": 24},
+    "films": {"data": "moving", "count": 24},
     "labels": {"data": "films.tsv"},
 }
 

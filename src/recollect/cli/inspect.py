@@ -94,15 +94,15 @@ def inspect(
 
 def draw_panel(instrument: str, runs: list[str], found: list[Any], out: str, *, parts: bool) -> None:
     """One figure of what an instrument found in each run, and its charts as files of their own where asked for."""
-    from ..report import gaze, inspection
+    from ..report import film_gaze, gaze, inspection
     from ..report.drawing import chart
 
     every = []
     for run, each in zip(runs, found, strict=True):
         drawn = [one.to_json() for one in each.charts]
         if each.picture is not None:
-            seen = gaze.chart(each.picture, each.figures["words"], each.figures["weights"], each.figures["kind"])
-            drawn = [seen]
+            look = film_gaze if each.picture.ndim == 4 else gaze
+            drawn = [look.chart(each.picture, each.figures["words"], each.figures["weights"], each.figures["kind"])]
         name = Path(run).name or run
         every.append(inspection.Inspected(name, each.model or name, drawn, each.figures.get("inputs", ())))
     chart.save(inspection.draw(instrument, every), out)

@@ -132,12 +132,14 @@ def _list_best(found: Any) -> list[dict[str, Any]]:
     return [{"text": text, "score": score, "finished": finished} for text, score, finished in parts]
 
 
-@app.command(epilog="Example: [bold]recollect caption runs/captions-attend-0 photo.jpg --map gaze.png[/bold]")
+@app.command(epilog="Example: [bold]recollect caption runs/films-gru-0 film.gif --map gaze.png[/bold]")
 def caption(
     run: Run,
-    images: Annotated[list[str], typer.Argument(help="Pictures.", callback=name_place)],
+    images: Annotated[
+        list[str], typer.Argument(help="Pictures, or films: GIF files, folders of frames.", callback=name_place)
+    ],
     beam: Annotated[int | None, typer.Option(help="Prefixes kept in the search; 1 is greedy.")] = None,
-    nbest: Annotated[int, typer.Option(help="Captions of each picture, with their scores.")] = 1,
+    nbest: Annotated[int, typer.Option(help="Captions of each, with their scores.")] = 1,
     length_penalty: Annotated[float | None, typer.Option(help="Above 0: longer captions score better.")] = None,
     map: Annotated[
         str | None,
@@ -148,22 +150,23 @@ def caption(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Say what pictures show, a line each; with --map a panel for each word, lit where the model looked."""
+    """Say what pictures or films show, a line each; with --map a panel for each word, lit where the model looked."""
     import json as jsons
 
+    from ..report import film_gaze
     from ..report import gaze as drawing
     from ..report.drawing import figure
-    from ..tasks.captions.use import view
 
     if map:
         figure.check_path(map)
-    model = open_model(run, "captions", device=device_of(device))
+    model = open_model(run, "captions", "films", device=device_of(device))
     given: dict[str, Any] = {"beam": beam, "nbest": nbest, "length_penalty": length_penalty}
     for number, found in enumerate(model.stream(images, gaze=bool(map), layer=layer, head=head, **given), 1):
         print_notes(found.notes)
         if map:
             place = numbered(map, number)
-            drawing.draw(view(found.file), found.words, found.gaze.tolist(), place, found.kind)
+            draw = film_gaze.draw if found.gaze.ndim == 4 else drawing.draw
+            draw(model.view(found.file), found.words, found.gaze.tolist(), place, found.kind)
         if json:
             print(jsons.dumps({"file": found.file, "best": _list_best(found)}, ensure_ascii=False))
         else:

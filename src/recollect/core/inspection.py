@@ -27,7 +27,7 @@ class Request:
     rows: int | None = option(None, "Rows of validation that are looked at.", most=10_000)
     steps: int | None = option(None, "Steps of each.", most=MOST_STEPS)
     text: str | None = option(None, "This text in place of validation.")
-    image: str | None = option(None, "Of captions: this picture.")
+    image: str | None = option(None, "Of captions and films: this picture or film.")
 
     @property
     def own_data(self) -> bool:
@@ -183,8 +183,8 @@ def spread_evenly(count: int, rows: int) -> np.ndarray:
 class Reading:
     """The result of an instrument: `summary` in lines of text, `figures` with every number, `charts` by importance.
 
-    `picture` is what attention weights are drawn over: H W 3, from 0 to 255. `notes` are about the data;
-    `model` is the name of the one that was looked at.
+    `picture` is what attention weights are drawn over: H W 3, from 0 to 255, or T H W 3 of a film. `notes` are about
+    the data; `model` is the name of the one that was looked at.
     """
 
     summary: Sequence[str]

@@ -227,6 +227,15 @@ _CAPTIONS = {
     "eval_images": "Pictures that are described for `choose` other than `nats`.",
     "extra": "Words of a caption at most.",
 } | _BEAM
+_FILMS = {name: _CAPTIONS[name] for name in ("least", "longest", "whole", "grain", "choose", "extra", *_BEAM)} | {
+    "pixels": "Frames are scaled to so many pixels a side; none: as the data's source has it.",
+    "frames": "Of a longer film so many frames are read, evenly spread.",
+    "held_out": "Share of a folder's films for validation, and as much for the test.",
+    "count": "Films that are rendered for training where no data is named.",
+    "events": "Most events of a film that is rendered for training; those of the test have up to five.",
+    "batch": "Films of a batch.",
+    "eval_films": "Films that are described for `choose` other than `nats`.",
+}
 _EYE = {
     "align": "Look at the picture before the cell reads the last word, or after.",
     "channels": "Channels after the CNN's first convolution; doubled at every halving of the picture.",
@@ -234,6 +243,14 @@ _EYE = {
     "self_attention": "A block of self-attention in the CNN, where its grid is twice as fine as the last one.",
     "encoder": "Layer, by its name, that reads the cells of the CNN's grid from both ends; none: the decoder alone.",
     "near": "Each cell of the CNN's grid sees what lies in and beside it, so that attention goes where a thing is.",
+}
+_FILM_MODEL = {name: _SOURCE[name] for name in ("cell", "embed", "gist", "score", "share")} | {
+    **{name: meaning for name, meaning in _EYE.items() if name != "encoder"},
+    "grid": "The memory goes from frame to frame at each cell of the CNN's grid, and the decoder attends to cells; "
+    "else it has one vector of each frame.",
+    "decoder": "What writes the caption, and how it reads what the memory left of the frames.",
+    "decoder_layers": "Layers of the decoder.",
+    "align": "Look at the frames before the cell reads the last word, or after.",
 }
 _LABELS = {
     "share": "Share of the texts, by their hash, held out for validation, where no files are named for it.",
@@ -362,6 +379,8 @@ MEANINGS: dict[str, dict[str, str]] = {
     "models.ngram": {"order": "Longest n-gram, in tokens."},
     "models.seq2seq": _SOURCE,
     "tasks.captions.model": _EYE,
+    "tasks.captions.films": _FILMS,
+    "tasks.captions.films.model": _FILM_MODEL,
     "tasks.ratings.model": {
         "dim": "Width of the users' and items' vectors; 0: biases alone.",
         "bias": "Users and items have a bias each.",
