@@ -8,7 +8,8 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from laws.cases import every_layer
 from recollect.core import state as states
-from recollect.layers import combine, dropout, gru, norm, soft_align, ttt
+from recollect.kernels.recurrent.scan import CHUNK
+from recollect.layers import combine, dropout, gru, norm, scanned, soft_align, ttt
 
 
 class Operations(TorchFunctionMode):
@@ -48,8 +49,12 @@ def loops(config):
     )
 
 
-def mini_batch(config):
-    return next((part.mini_batch for part in parts(config) if isinstance(part, ttt.Config)), None)
+def piece(config):
+    """The steps for which a fast form has operations of its own; None where it has none."""
+    for part in parts(config):
+        if isinstance(part, ttt.Config | scanned.ScannedConfig):
+            return part.mini_batch if isinstance(part, ttt.Config) else CHUNK
+    return None
 
 
 @every_layer
@@ -58,7 +63,7 @@ def test_the_number_of_operations_does_not_grow_with_length(config):
         layer = config.build().eval()
         short, long = (config.example(2, steps, torch.float32) for steps in (24, 48))
         grown = operations(layer, *long) - operations(layer, *short)
-        if (batch := mini_batch(config)) is not None:
+        if (batch := piece(config)) is not None:
             per_batch = operations(layer, *config.example(2, 24 + batch, torch.float32)) - operations(layer, *short)
             assert grown == per_batch * (24 // batch)
         else:

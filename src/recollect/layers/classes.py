@@ -18,6 +18,8 @@ from .gru import GRU
 from .keywords import constructed_from
 from .linear_attention import LinearAttention
 from .lstm import LSTM
+from .mingru import MinGRU
+from .minlstm import MinLSTM
 from .mlp import FeedForward
 from .norm import Norm
 from .position import Position
@@ -43,6 +45,8 @@ LAYERS = {  # by the name that `build` knows
     "rnn": RNN,
     "lstm": LSTM,
     "gru": GRU,
+    "mingru": MinGRU,
+    "minlstm": MinLSTM,
     "conv": CausalConv,
     "attention": Attention,
     "linear-attention": LinearAttention,
