@@ -8,8 +8,9 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from laws.cases import every_layer
 from recollect.core import state as states
+from recollect.kernels import matrix as chunks
 from recollect.kernels.recurrent.scan import CHUNK
-from recollect.layers import combine, dropout, gru, norm, scanned, soft_align, ttt
+from recollect.layers import combine, dropout, gru, matrix, norm, scanned, soft_align, ttt
 
 
 class Operations(TorchFunctionMode):
@@ -50,10 +51,14 @@ def loops(config):
 
 
 def piece(config):
-    """The steps for which a fast form has operations of its own; None where it has none."""
+    """Steps that a layer computes together, where it goes on piece by piece: a mini-batch of TTT, a matrix's chunk."""
     for part in parts(config):
-        if isinstance(part, ttt.Config | scanned.ScannedConfig):
-            return part.mini_batch if isinstance(part, ttt.Config) else CHUNK
+        if isinstance(part, ttt.Config):
+            return part.mini_batch
+        if isinstance(part, scanned.ScannedConfig):
+            return CHUNK
+        if isinstance(part, matrix.Config) and (part.forget != "none" or part.write == "delta"):
+            return chunks.CHANNEL_CHUNK if part.forget == "channel" else chunks.CHUNK
     return None
 
 

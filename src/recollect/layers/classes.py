@@ -4,7 +4,7 @@ Their keyword arguments, for editors and type checkers, stand in `classes.pyi`, 
 from the settings of the layers.
 """
 
-from . import ttt
+from . import delta, gated_delta, gla, mamba2, matrix, retention, ttt
 from .attention import Attention
 from .combine import Residual, Stack
 from .context import Contextual
@@ -18,6 +18,7 @@ from .gru import GRU
 from .keywords import constructed_from
 from .linear_attention import LinearAttention
 from .lstm import LSTM
+from .matrix import Matrix
 from .mingru import MinGRU
 from .minlstm import MinLSTM
 from .mlp import FeedForward
@@ -28,6 +29,31 @@ from .soft_align import SoftAlign
 from .tcn import TCNBlock
 from .transformer import TransformerBlock
 from .window import Window
+
+
+@constructed_from(retention.Config)
+class Retention(matrix.Matrix):
+    """A matrix of keys and values that fades at a fixed rate."""
+
+
+@constructed_from(gla.Config)
+class GLA(matrix.Matrix):
+    """A matrix of keys and values, each row of which fades as the input says."""
+
+
+@constructed_from(mamba2.Config)
+class Mamba2(matrix.Matrix):
+    """A matrix of keys and values that fades and is written by the same step."""
+
+
+@constructed_from(delta.Config)
+class DeltaNet(matrix.Matrix):
+    """A matrix of keys and values in which a write replaces what the key held."""
+
+
+@constructed_from(gated_delta.Config)
+class GatedDeltaNet(matrix.Matrix):
+    """A matrix that fades as the input says, and in which a write replaces what the key held."""
 
 
 @constructed_from(ttt.Config)
@@ -50,6 +76,11 @@ LAYERS = {  # by the name that `build` knows
     "conv": CausalConv,
     "attention": Attention,
     "linear-attention": LinearAttention,
+    "retention": Retention,
+    "gla": GLA,
+    "mamba2": Mamba2,
+    "delta": DeltaNet,
+    "gated-delta": GatedDeltaNet,
     "ttt-linear": TTTLinear,
     "ttt-mlp": TTTMLP,
     "soft-align": SoftAlign,
@@ -62,6 +93,7 @@ LAYERS = {  # by the name that `build` knows
     "context": Contextual,
     "gated-conv": GatedConv,
     "tcn-block": TCNBlock,
+    "matrix": Matrix,
     "transformer-block": TransformerBlock,
     "stack": Stack,
     "residual": Residual,

@@ -9,18 +9,24 @@ from . import (
     context,
     conv,
     cross_attention,
+    delta,
     dropout,
     encoder,
     fixed,
     gated_conv,
+    gated_delta,
+    gla,
     gru,
     linear_attention,
     lstm,
+    mamba2,
+    matrix,
     mingru,
     minlstm,
     mlp,
     norm,
     position,
+    retention,
     rnn,
     soft_align,
     tcn,
@@ -237,6 +243,156 @@ class LinearAttention(linear_attention.LinearAttention):
         bias: bool = False,
     ) -> None: ...
 
+class Retention(matrix.Matrix):
+    """A matrix of keys and values that fades at a fixed rate."""
+
+    @overload
+    def __init__(self, config: retention.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "fixed",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "add",
+        beta: float | None = None,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "identity",
+        unit: bool = False,
+        normalise: bool = False,
+        rotary: bool = True,
+        shared: bool = False,
+        out_norm: bool = True,
+        out_gate: bool = True,
+        bias: bool = False,
+    ) -> None: ...
+
+class GLA(matrix.Matrix):
+    """A matrix of keys and values, each row of which fades as the input says."""
+
+    @overload
+    def __init__(self, config: gla.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "channel",
+        signed: bool = False,
+        rank: int | None = 16,
+        write: Literal["add", "delta"] = "add",
+        beta: float | None = None,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "identity",
+        unit: bool = False,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = False,
+        out_norm: bool = True,
+        out_gate: bool = True,
+        bias: bool = False,
+    ) -> None: ...
+
+class Mamba2(matrix.Matrix):
+    """A matrix of keys and values that fades and is written by the same step."""
+
+    @overload
+    def __init__(self, config: mamba2.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "step",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "add",
+        beta: float | None = None,
+        tied: bool = True,
+        feature: Literal["identity", "elu", "silu"] = "identity",
+        unit: bool = False,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = True,
+        out_norm: bool = True,
+        out_gate: bool = True,
+        bias: bool = False,
+    ) -> None: ...
+
+class DeltaNet(matrix.Matrix):
+    """A matrix of keys and values in which a write replaces what the key held."""
+
+    @overload
+    def __init__(self, config: delta.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "none",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "delta",
+        beta: float | None = 1.0,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "silu",
+        unit: bool = True,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = False,
+        out_norm: bool = True,
+        out_gate: bool = False,
+        bias: bool = False,
+    ) -> None: ...
+
+class GatedDeltaNet(matrix.Matrix):
+    """A matrix that fades as the input says, and in which a write replaces what the key held."""
+
+    @overload
+    def __init__(self, config: gated_delta.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "step",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "delta",
+        beta: float | None = 1.0,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "silu",
+        unit: bool = True,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = False,
+        out_norm: bool = True,
+        out_gate: bool = True,
+        bias: bool = False,
+    ) -> None: ...
+
 class TTTLinear(ttt.Ttt):
     """A layer whose state is a linear model, trained by gradient descent on its own input."""
 
@@ -435,6 +591,36 @@ class TCNBlock(tcn.TCNBlock):
         dilation: int = 1,
         dropout: float = 0.0,
         start: Literal["torch", "he"] = "torch",
+    ) -> None: ...
+
+class Matrix(matrix.Matrix):
+    """A memory of keys and values that is one matrix a head."""
+
+    @overload
+    def __init__(self, config: matrix.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "none",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "add",
+        beta: float | None = None,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "identity",
+        unit: bool = False,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = False,
+        out_norm: bool = False,
+        out_gate: bool = False,
+        bias: bool = False,
     ) -> None: ...
 
 class TransformerBlock(transformer.TransformerBlock):

@@ -49,6 +49,11 @@ KINDS: dict[str, Kind] = {
     "tcn": Kind("tcn-block", dropout=True, dilated=True),
     "transformer": Kind("attention", {"bias": False}, "residual", "rotary", heads=True, dropout=True),
     "linear-transformer": Kind("linear-attention", block="residual", heads=True),
+    "retention": Kind("retention", block="residual", heads=True),
+    "gla": Kind("gla", block="residual", heads=True),
+    "mamba2": Kind("mamba2", block="residual", heads=True),
+    "delta": Kind("delta", block="residual", heads=True),
+    "gated-delta": Kind("gated-delta", block="residual", heads=True),
     "ttt-linear": Kind("ttt-linear", block="residual", heads=True),
     "ttt-mlp": Kind("ttt-mlp", block="residual", heads=True),
 }
