@@ -299,6 +299,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "vocab": "Size of the vocabulary: half keys, half values.",
         "power": "How far from the pairs the questions stand: the smaller, the nearer most of them.",
         "filler": "What stands between the questions: token 0, or random tokens.",
+        "rounds": "How often each key is given, each time with another value; the last one counts.",
     },
     "tasks.memory.data.Parity": {"length": "Bits of a row (the dial)."},
     "tasks.memory.data.Gap": {
