@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+import tiny
 from recollect import cli
 from recollect.core.contract import ContractError
 from recollect.export import agreement, graphs, package, readme
 from recollect.runtime.manifest import ExportError, check_file, read_manifest
 from recollect.runtime.session import Step, open_session
 
-LINEAGE = (
-    *("ar", "mlp", "rnn", "lstm", "gru", "mingru", "minlstm", "tcn"),
-    *("transformer", "linear-transformer", "ttt-linear", "ttt-mlp"),
-)
+LINEAGE = tiny.KINDS
 SMALL = {"width": 16}
 FAST = [  # a task with a step and a chunk, one with an encoder, whole calls with and without a step
     ("text", "lstm", {"width": 8}),

@@ -58,7 +58,7 @@ def piece(config):
         if isinstance(part, scanned.ScannedConfig):
             return CHUNK
         if isinstance(part, matrix.Config) and (part.forget != "none" or part.write == "delta"):
-            return chunks.CHANNEL_CHUNK if part.forget == "channel" else chunks.CHUNK
+            return chunks.steps_together(part.forget == "channel", part.write == "delta")
     return None
 
 

@@ -250,7 +250,7 @@ def test_operations_grow_by_the_chunk_and_not_by_the_step(name: str) -> None:
     from laws.test_fast_forms import operations
 
     layer = make(name).float()
-    each = chunks.CHANNEL_CHUNK if layer.config.forget == "channel" else chunks.CHUNK
+    each = chunks.steps_together(layer.config.forget == "channel", layer.config.write == "delta")
     two, four, less, eight = (
         operations(layer, torch.randn(1, n, 8), None) for n in (2 * each, 4 * each, 4 * each - 1, 8 * each)
     )

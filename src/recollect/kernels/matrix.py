@@ -11,8 +11,9 @@ and the pseudo-values of the delta rule solve (I + M) U = βV − βK⁺S, M[t, 
 K⁺_t = Λ_{1..t} k_t (the WY or UT form, Yang 2024): one triangular system with two right sides, neither of which waits
 for S. What remains to be done one chunk after the other is one product of S a chunk.
 
-Decays are products Λ_{s+1..t} with s ≤ t, never quotients, so that no number is larger than it should be: logarithms
-are summed in float64, and only differences of at most 0 are exponentiated. Signs of negative decays are kept apart.
+Decays are products Λ_{s+1..t} with s ≤ t, never quotients, so that no number is larger than it should be: the
+logarithms between s and t are summed for each pair. A difference of two sums from the start would lose digits beside
+strong decays, in the backward pass too. Signs of negative decays are kept apart.
 """
 
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 CHUNK = 64  # steps computed together
+DELTA_CHUNK = 32  # by the delta rule: errors of its triangular system grow with a chunk
 CHANNEL_CHUNK = 16  # where each row of the matrix has a decay of its own: a chunk holds c² of them for each
 LEAST = -1000.0  # of logarithms: exp of it is 0 in every precision
 
@@ -73,7 +75,7 @@ def run(
     with torch.autocast(state.device.type, enabled=False):
         steps = q.shape[1]
         channels = decay is not None and decay.log.shape[-1] > 1
-        chunk = min(CHANNEL_CHUNK if channels else CHUNK, steps)
+        chunk = min(steps_together(channels, delta), steps)
         q, k, v = (cut(part, chunk) for part in (q, k, v))
         inside = None if decay is None else products(decay, steps, chunk)
         written = v if beta is None else v * (b := cut(beta, chunk))
@@ -83,6 +85,11 @@ def run(
         else:
             y, state = run_add(q, k, written, inside, state)
         return rearrange(y, "b h n c e -> b (n c) h e")[:, :steps], state
+
+
+def steps_together(channels: bool, delta: bool) -> int:
+    """The length of a chunk; `channels`: each row of the matrix has a decay of its own."""
+    return CHANNEL_CHUNK if channels else DELTA_CHUNK if delta else CHUNK
 
 
 def run_add(q: Tensor, k: Tensor, u: Tensor, inside: Inside | None, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,11 +139,11 @@ def compare(a: Tensor, k: Tensor, inside: Inside | None) -> Tensor:
 
 def products(decay: Decay, steps: int, chunk: int) -> Inside:
     """The decays of T steps, by chunk."""
-    dtype = decay.log.dtype
-    sums = cut(decay.log.expand(-1, steps, -1, -1).clamp(min=LEAST).double(), chunk).cumsum(dim=-2)  # b H n c e
-    later = torch.ones(chunk, chunk, dtype=torch.bool, device=sums.device).triu(1)[..., None]
-    between = (sums[..., :, None, :] - sums[..., None, :, :]).to(dtype).masked_fill(later, -torch.inf).exp()
-    start = sums.to(dtype).exp()
+    log = cut(decay.log.expand(-1, steps, -1, -1).clamp(min=LEAST), chunk)  # b H n c e
+    earlier = torch.ones(chunk, chunk, dtype=torch.bool, device=log.device).tril(-1)[..., None]  # [t, s]: s < t
+    sums = log[..., :, None, :].where(earlier, 0).cumsum(dim=-3)  # of the steps after s up to t
+    between = sums.masked_fill(earlier.transpose(0, 1), -torch.inf).exp()
+    start = log.cumsum(dim=-2).exp()
     if decay.sign is not None:
         sign = cut(decay.sign.expand(-1, steps, -1, -1) - 1, chunk).add(1).cumprod(dim=-2)  # 1 where nothing stands
         between, start = between * sign[..., :, None, :] * sign[..., None, :, :], start * sign

@@ -137,7 +137,8 @@ LADDERS = (
         name="ladder-memory",
         title="The ladder of memory: what a matrix can do with what it is given",
         question="Recall where each of four keys comes three times, each time with another value, and the last one is "
-        "asked for: a memory that only adds returns the sum of all three. From rung to rung the memory can do one thing more.",
+        "asked for: a memory that only adds returns the sum of all three. From rung to rung the memory can do one "
+        "thing more.",
         ladder="memory",
         rungs=MEMORY,
         settings={**RECALL.settings, "rounds": "3", "length": "32"},
