@@ -1,4 +1,11 @@
-"""Parity by the dials: the same layer with eigenvalues from 0 to 1, and with eigenvalues from −1 to 1."""
+"""Parity by the dials: the same layer with eigenvalues from 0 to 1, and with eigenvalues from −1 to 1.
+
+The first form trained at up to 8 bits for 600 steps, with what is read normalised, and its floor was .7 after 2 bits,
+which who never counts reaches: three of four rows of two bits. Layers with positive eigenvalues stayed there, so that
+nothing was compared. A normalised read loses the size of the state, which is all that a count leaves in it; without
+that, and at up to 4 bits, all four layers learn what they are trained at with a first seed and 1,200 steps. There are
+2,000 now, since mamba2 with signed eigenvalues was right after 16 bits .84 of the time.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,22 +23,22 @@ FAMILIES: dict[str, dict[str, dict[str, Any]]] = {  # each with the dial that ke
 }
 QUICK: dict[str, Any] = {
     "run": {
-        "steps": 800, "length": 8, "width": 32, "heads": 2, "layers": 1, "batch": 64, "lr": 1e-2, "eval_rows": 500,
+        "steps": 2000, "length": 4, "width": 32, "heads": 4, "layers": 1, "batch": 64, "lr": 1e-2, "eval_rows": 500,
+        "out_norm": False,
     },
 }  # fmt: skip
 FULL: dict[str, Any] = {
     "run": {
-        "steps": 10_000, "length": 40, "width": 64, "heads": 2, "layers": 2, "batch": 256, "lr": 2e-3,
-        "eval_rows": 2000,
+        "steps": 10_000, "length": 8, "width": 64, "heads": 4, "layers": 1, "batch": 256, "lr": 3e-3,
+        "eval_rows": 2000, "out_norm": False,
     },
 }  # fmt: skip
-REACH = 2  # times the longest length that was learnt, asked for in the test
+REACH = 4  # times the longest length that was learnt, asked for in the test
 SEEDS = 2, 3
-EASY = 4  # the share of the trained length at which all must have learnt it: a quarter
 FLOOR = Floor(
-    easy="after a quarter as many bits as it was trained at",
+    easy="after half as many bits as it was trained at",
     figure="right answers",
-    least=0.7,
+    least=0.9,
     models="every model",
 )
 
@@ -40,7 +47,7 @@ def run(effort: Effort) -> Found:
     terms = effort.pick(QUICK, FULL)
     models = {f"{name}, {dial}": {"model": name} | own for name, two in FAMILIES.items() for dial, own in two.items()}
     found = by_dial(train_models("parity", models, effort, SEEDS, vary=True, reach=REACH, **terms["run"]), "last")
-    longest, easy = terms["run"]["length"] * REACH, terms["run"]["length"] // EASY
+    longest, easy = terms["run"]["length"] * REACH, terms["run"]["length"] // 2
     last = {model: each[longest] for model, each in found.items()}
     verdict, told = judge({model: (each[easy], each[longest]) for model, each in found.items()})
     return Found(
@@ -86,7 +93,8 @@ def _form(terms: Mapping[str, Any], seeds: int) -> str:
     own = terms["run"]
     return (
         f"up to {own['length']} bits, {own['layers']} {'layer' if own['layers'] == 1 else 'layers'} of {own['width']} "
-        f"with {own['heads']} heads, {own['steps']:,} steps of {own['batch']} rows, rate {own['lr']:g}, {seeds} seeds"
+        f"with {own['heads']} heads whose read is not normalised, {own['steps']:,} steps of {own['batch']} rows, rate "
+        f"{own['lr']:g}, {seeds} seeds"
     )
 
 
