@@ -14,6 +14,7 @@ LARGER = {
     "tasks/series/task.py": "a task is one class",
     "tasks/text/task.py": "a task is one class",
     "tasks/translation/task.py": "a task is one class",
+    "training/meanings.py": "a sentence for each setting",
     "core": "what every part stands on, one idea a file",
     "claims": "one file a claim",
     "layers": "one file a layer",

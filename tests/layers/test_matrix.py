@@ -327,30 +327,35 @@ def test_dials_that_do_not_go_together_are_refused(options: dict[str, Any], part
         matrix.Config(dim=6, **options)
 
 
-@pytest.mark.parametrize("name", ["retention", "gla", "mamba2", "delta", "gated-delta"])
+@pytest.mark.parametrize("name", NAMES)
 def test_outputs_agree_with_the_naive_form_of_flash_linear_attention(name: str) -> None:
-    """A peer where it is installed: their naive recurrences on our projections."""
+    """A peer where it is installed: their naive recurrences, in float32, on our projections."""
+    module = {"mamba2": "simple_gla", "delta": "delta_rule", "gated-delta": "gated_delta_rule"}.get(name, name)
+    naive = pytest.importorskip(f"fla.ops.{module}.naive")
     layer = make(name, out_norm=False, out_gate=False, rotary=False)
-    x = torch.randn(2, 20, 8, dtype=torch.float64)
+    x = inputs(2, 70, 8)
     state = layer.initial_state(2)
-    q, k, v = layer.query(x, state), layer.key(x, state), layer.value(x, state)
-    gates = layer.gates(x, state)
-    y, _ = layer(x, state)
+    q, k, v, gates = layer.query(x, state), layer.key(x, state), layer.value(x, state), layer.gates(x, state)
+    q_scaled, final = q * layer.config.key_size**0.5, None  # most of theirs divide by √d
     if name == "retention":
-        naive = pytest.importorskip("fla.ops.retention.naive").naive_retention
-        found = naive(*(part.transpose(1, 2) for part in (q, k, v))).transpose(1, 2) * layer.config.key_size**0.5
+        found = naive.naive_retention(*(part.transpose(1, 2) for part in (q_scaled, k, v))).transpose(1, 2)
     elif name == "gla":
-        naive = pytest.importorskip("fla.ops.gla.naive").naive_recurrent_gla
-        found = naive(q, k, v, gates.log, output_final_state=True)[0] * layer.config.key_size**0.5
+        found, final = naive.naive_recurrent_gla(q_scaled, k, v, gates.log, output_final_state=True)
     elif name == "mamba2":
-        naive = pytest.importorskip("fla.ops.simple_gla.naive").naive_recurrent_simple_gla
-        found = naive(q, k, v * gates.beta, gates.log[..., 0], scale=1.0, output_final_state=True)[0]
+        log = gates.log[..., 0]
+        found, final = naive.naive_recurrent_simple_gla(q, k, v * gates.beta, log, scale=1.0, output_final_state=True)
     elif name == "delta":
-        naive = pytest.importorskip("fla.ops.delta_rule.naive").delta_rule_recurrence
-        found = naive(*(part.transpose(1, 2) for part in (q, k, v)), gates.beta[..., 0].transpose(1, 2))[0]
-        found = found.transpose(1, 2) * layer.config.key_size**0.5
+        parts = (part.transpose(1, 2) for part in (q_scaled, k, v, gates.beta))
+        found, final = naive.delta_rule_recurrence(*parts)
+        found = found.transpose(1, 2)
     else:
-        naive = pytest.importorskip("fla.ops.gated_delta_rule.naive").naive_recurrent_gated_delta_rule
-        found = naive(q, k, v, gates.beta[..., 0], gates.log[..., 0], scale=1.0, output_final_state=True)[0]
-    read = layer.merge(found.double(), x)
-    torch.testing.assert_close(read, y, rtol=1e-4, atol=1e-5)
+        log, beta = gates.log[..., 0], gates.beta[..., 0]
+        found, final = naive.naive_recurrent_gated_delta_rule(q, k, v, beta, log, scale=1.0, output_final_state=True)
+    expected = layer.merge(found.double(), x)
+    y, after = layer(x, state)
+    torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-5)
+    if final is not None:
+        torch.testing.assert_close(after.sums, final.double(), rtol=1e-4, atol=1e-5)
+    wrt = [x, layer.q.weight, layer.k.weight, layer.v.weight]
+    for a, b in zip(gradients([y], wrt), gradients([expected], wrt), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4 * float(b.abs().max()))

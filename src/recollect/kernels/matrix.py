@@ -78,12 +78,11 @@ def run(
         chunk = min(steps_together(channels, delta), steps)
         q, k, v = (cut(part, chunk) for part in (q, k, v))
         inside = None if decay is None else products(decay, steps, chunk)
-        written = v if beta is None else v * (b := cut(beta, chunk))
+        strength = torch.ones_like(k[..., :1]) if beta is None else cut(beta, chunk)
         if delta:
-            strength = torch.ones_like(k[..., :1]) if beta is None else b
-            y, state = run_delta(q, k, written, strength, inside, state)
+            y, state = run_delta(q, k, v * strength, strength, inside, state)
         else:
-            y, state = run_add(q, k, written, inside, state)
+            y, state = run_add(q, k, v if beta is None else v * strength, inside, state)
         return rearrange(y, "b h n c e -> b (n c) h e")[:, :steps], state
 
 

@@ -4,56 +4,36 @@ Their keyword arguments, for editors and type checkers, stand in `classes.pyi`, 
 from the settings of the layers.
 """
 
-from . import delta, gated_delta, gla, mamba2, matrix, retention, ttt
+from . import ttt
 from .attention import Attention
 from .combine import Residual, Stack
 from .context import Contextual
 from .conv import CausalConv
 from .cross_attention import CrossAttention
+from .delta import DeltaNet
 from .dropout import Dropout
 from .encoder import Bidirectional, Convolution, Forward, FullAttention, TransformerEncoder
 from .fixed import Fixed
 from .gated_conv import GatedConv
+from .gated_delta import GatedDeltaNet
+from .gla import GLA
 from .gru import GRU
 from .keywords import constructed_from
 from .linear_attention import LinearAttention
 from .lstm import LSTM
+from .mamba2 import Mamba2
 from .matrix import Matrix
 from .mingru import MinGRU
 from .minlstm import MinLSTM
 from .mlp import FeedForward
 from .norm import Norm
 from .position import Position
+from .retention import Retention
 from .rnn import RNN
 from .soft_align import SoftAlign
 from .tcn import TCNBlock
 from .transformer import TransformerBlock
 from .window import Window
-
-
-@constructed_from(retention.Config)
-class Retention(matrix.Matrix):
-    """A matrix of keys and values that fades at a fixed rate."""
-
-
-@constructed_from(gla.Config)
-class GLA(matrix.Matrix):
-    """A matrix of keys and values, each row of which fades as the input says."""
-
-
-@constructed_from(mamba2.Config)
-class Mamba2(matrix.Matrix):
-    """A matrix of keys and values that fades and is written by the same step."""
-
-
-@constructed_from(delta.Config)
-class DeltaNet(matrix.Matrix):
-    """A matrix of keys and values in which a write replaces what the key held."""
-
-
-@constructed_from(gated_delta.Config)
-class GatedDeltaNet(matrix.Matrix):
-    """A matrix that fades as the input says, and in which a write replaces what the key held."""
 
 
 @constructed_from(ttt.Config)

@@ -243,7 +243,7 @@ class LinearAttention(linear_attention.LinearAttention):
         bias: bool = False,
     ) -> None: ...
 
-class Retention(matrix.Matrix):
+class Retention(retention.Retention):
     """A matrix of keys and values that fades at a fixed rate."""
 
     @overload
@@ -273,7 +273,7 @@ class Retention(matrix.Matrix):
         bias: bool = False,
     ) -> None: ...
 
-class GLA(matrix.Matrix):
+class GLA(gla.GLA):
     """A matrix of keys and values, each row of which fades as the input says."""
 
     @overload
@@ -303,7 +303,7 @@ class GLA(matrix.Matrix):
         bias: bool = False,
     ) -> None: ...
 
-class Mamba2(matrix.Matrix):
+class Mamba2(mamba2.Mamba2):
     """A matrix of keys and values that fades and is written by the same step."""
 
     @overload
@@ -333,7 +333,7 @@ class Mamba2(matrix.Matrix):
         bias: bool = False,
     ) -> None: ...
 
-class DeltaNet(matrix.Matrix):
+class DeltaNet(delta.DeltaNet):
     """A matrix of keys and values in which a write replaces what the key held."""
 
     @overload
@@ -363,7 +363,7 @@ class DeltaNet(matrix.Matrix):
         bias: bool = False,
     ) -> None: ...
 
-class GatedDeltaNet(matrix.Matrix):
+class GatedDeltaNet(gated_delta.GatedDeltaNet):
     """A matrix that fades as the input says, and in which a write replaces what the key held."""
 
     @overload

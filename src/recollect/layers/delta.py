@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from . import matrix
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,14 @@ class Config(matrix.Config):
     unit: bool = True
     out_norm: bool = True
 
+    def build(self) -> "DeltaNet":
+        return DeltaNet(self)
+
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
         return cls(dim=6, heads=2), cls(dim=4, heads=2, head_dim=3, beta=2.0, feature="identity", out_norm=False)
+
+
+@constructed_from(Config)
+class DeltaNet(matrix.Matrix):
+    """A matrix of keys and values in which a write replaces what the key held."""

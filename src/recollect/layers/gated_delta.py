@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from . import matrix
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,14 @@ class Config(matrix.Config):
     out_norm: bool = True
     out_gate: bool = True
 
+    def build(self) -> "GatedDeltaNet":
+        return GatedDeltaNet(self)
+
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
         return cls(dim=6, heads=2), cls(dim=4, heads=2, head_dim=3, beta=2.0, signed=True, out_gate=False)
+
+
+@constructed_from(Config)
+class GatedDeltaNet(matrix.Matrix):
+    """A matrix that fades as the input says, and in which a write replaces what the key held."""

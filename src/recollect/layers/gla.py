@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from . import matrix
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,14 @@ class Config(matrix.Config):
     out_norm: bool = True
     out_gate: bool = True
 
+    def build(self) -> "GLA":
+        return GLA(self)
+
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
         return cls(dim=6, heads=2, rank=2), cls(dim=4, head_dim=3, width=5, rank=None, signed=True, out_norm=False)
+
+
+@constructed_from(Config)
+class GLA(matrix.Matrix):
+    """A matrix of keys and values, each row of which fades as the input says."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from . import matrix
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,14 @@ class Config(matrix.Config):
     out_norm: bool = True
     out_gate: bool = True
 
+    def build(self) -> "Mamba2":
+        return Mamba2(self)
+
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
         return cls(dim=6, heads=2), cls(dim=4, heads=2, head_dim=3, signed=True, shared=False, out_norm=False)
+
+
+@constructed_from(Config)
+class Mamba2(matrix.Matrix):
+    """A matrix of keys and values that fades and is written by the same step."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from . import matrix
+from .keywords import constructed_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,14 @@ class Config(matrix.Config):
     out_norm: bool = True
     out_gate: bool = True
 
+    def build(self) -> "Retention":
+        return Retention(self)
+
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
         return cls(dim=8, heads=2), cls(dim=4, heads=2, width=3, signed=True, rotary=False, out_gate=False)
+
+
+@constructed_from(Config)
+class Retention(matrix.Matrix):
+    """A matrix of keys and values that fades at a fixed rate."""
