@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -295,3 +296,18 @@ def test_a_state_is_not_written_over_a_fifo(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(RecollectError, match="pipe: expected the name of a regular file to write, found a FIFO"):
         list(demo("text").generate("a", length=1, state_out=str(tmp_path / "pipe")))
+
+
+def test_a_step_of_an_older_version_beside_a_run_is_refused_with_what_to_remove(tmp_path):
+    """Its manifest has no seal; once the folder is gone the run works."""
+    place = tmp_path / "run"
+    shutil.copytree(SHIPPED / "demo-text", place)
+    manifest = place / "step" / "manifest.json"
+    content = json.loads(manifest.read_text(encoding="utf-8"))
+    del content["sha256"]
+    manifest.write_text(json.dumps(content), encoding="utf-8")
+    words = f"found an altered one; remove the folder {re.escape(str(manifest.parent))}, which is made again"
+    with pytest.raises(RecollectError, match=words):
+        "".join(recollect.load(place).generate("K", length=2))
+    shutil.rmtree(manifest.parent)
+    assert "".join(recollect.load(place).generate("K", length=2)).startswith("K")

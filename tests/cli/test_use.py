@@ -59,6 +59,18 @@ def test_a_forecast_that_begins_before_the_file_ends_says_so(series, tmp_path):
     assert "1 of 198 values are missing" in done.stderr
 
 
+def test_filled_values_without_an_interval_are_counted(series, tmp_path):
+    run, _ = series
+    table = tmp_path / "late.csv"
+    table.write_text("t,x\n" + "".join(f"{t},{'' if t in (50, *range(194, 200)) else t % 7}\n" for t in range(200)))
+    done = invoke("forecast", run, table, "--fill", "--json")
+    rows = json.loads(done.stdout)
+    bare = [row for row in rows if row["lower"] is None]
+    assert len(rows) == 7
+    assert {row["time"] for row in bare} >= {"197", "198", "199"}  # beyond the horizon of 3
+    assert f"note: {len(bare)} of 7 filled values have no interval: none is known that far" in done.stderr
+
+
 def test_where_nothing_is_missing_nothing_is_filled_or_drawn(series, tmp_path):
     run, table = series
     done = invoke("forecast", run, table, "--fill", "--plot", tmp_path / "none.png")

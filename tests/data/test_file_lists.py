@@ -1,12 +1,14 @@
 """Files of a folder that are no text are skipped with a reason, never without a word."""
 
 import gzip
+from pathlib import Path
 
 import pytest
 
 from recollect.data import file_lists, files
 from recollect.data.errors import DataError
 from recollect.tasks.text import data as texts
+from recollect.tasks.text.settings import DataConfig
 
 POEM = "床前明月光，疑是地上霜。舉頭望明月，低頭思故鄉。"
 SKIPPED = {
@@ -60,3 +62,45 @@ def test_names_are_relative_to_what_all_files_share(folder, tmp_path):
     found = file_lists.list_files([folder / "good.txt", tmp_path / "other.txt"])
     assert found.names == ("book/good.txt", "other.txt")
     assert file_lists.list_files([]).describe() == "generated"
+
+
+def test_a_folder_with_files_in_another_encoding_is_read_where_that_is_named(folder, tmp_path):
+    """What is UTF-8 stays it, binary files stay out."""
+    found = texts.load(folder, cache=tmp_path / "cache", encoding="gb18030", tokenizer="chars")
+    assert found.files is not None
+    assert found.files.encodings["gb18030"] > 1  # plain ASCII is both, and read as named
+    assert {"wide.txt", "picture.png", "nothing.txt"} <= {Path(each.name).name for each in found.files.skipped}
+    assert "poem.txt" in found.files.names
+    (folder / "poem.txt").write_text(POEM, encoding="utf-8")
+    again = texts.load(folder, cache=tmp_path / "cache", encoding="gb18030", tokenizer="chars")
+    assert again.fingerprint == found.fingerprint
+
+
+@pytest.mark.parametrize("encoding", ["gb18030", "big5", "utf-16", "latin-1"])
+def test_a_text_in_a_named_encoding_is_the_same_data_as_in_utf8(tmp_path, encoding):
+    text = ("À la recherche\r\ndu temps perdu\r\n" if encoding == "latin-1" else f"{POEM}\r\n") * 40
+    here, there = tmp_path / "here" / "a.txt", tmp_path / "there" / "a.txt"
+    for place, written in ((here, encoding), (there, "utf-8")):
+        place.parent.mkdir()
+        place.write_bytes(text.encode(written))
+    found = texts.load(here, cache=tmp_path / "cache", encoding=encoding)
+    assert found.fingerprint == texts.load(there, cache=tmp_path / "cache").fingerprint
+    assert found.fingerprint == texts.load(there, cache=tmp_path / "cache", encoding=encoding).fingerprint
+    with pytest.raises(DataError, match="expected UTF-8 text.*--encoding|looks like UTF-16LE"):
+        texts.load(here, cache=tmp_path / "cache")
+    assert not texts.load(here, cache=tmp_path / "cache", encoding=encoding).files.skipped
+
+
+def test_wrong_encodings_are_one_line(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one\xff\xff\n" * 9)
+    with pytest.raises(DataError, match="expected text in gb18030, found 0xFF at about byte 3 .*name another"):
+        texts.load(tmp_path / "a.txt", cache=tmp_path / "cache", encoding="gb18030")
+    (tmp_path / "b.txt").write_bytes(b"o\0n\0e\0")
+    with pytest.raises(DataError, match="found a NUL in .*b.txt; name another with --encoding"):
+        texts.load(tmp_path / "b.txt", cache=tmp_path / "cache", encoding="latin-1")
+    for settings, message in (
+        ({"encoding": "hex"}, "expected the name of an encoding"),
+        ({"encoding": "gb18030", "tokenizer": "bytes"}, "which are read as they are; leave it out"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            DataConfig(**settings)

@@ -53,3 +53,15 @@ def test_data_of_the_users_own_are_measured_as_is_usual_there():
 
 def test_a_model_that_is_named_twice_runs_once():
     assert with_models(recall(), ["rnn", "mlp", "rnn"]).models == ("rnn", "mlp")
+
+
+def test_steps_among_the_settings_are_the_budget_and_the_race_says_so():
+    heat = Terms(settings={"steps": "60", "batch": "8"}).of(recall("rnn"))
+    assert (heat.steps, heat.settings["batch"], "steps" in heat.settings) == (60, "8", False)
+    assert Terms().to_json(heat)["steps"] == 60
+    assert heat == Terms(budget=60, settings={"batch": "8"}).of(recall("rnn"))
+    with pytest.raises(SettingError, match="--budget: expected it or --set steps, found both"):
+        Terms(settings={"steps": "60"}, budget=60).of(recall("rnn"))
+    for steps, message in (("none", "steps: expected"), ("0", "steps: expected at least 1, found 0")):
+        with pytest.raises(SettingError, match=message):
+            Terms(settings={"steps": steps}).of(recall("rnn"))

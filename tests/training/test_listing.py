@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import recollect
 import tiny
 from recollect.tasks.text.task import TextTask
 from recollect.training import checkpoint, listing
@@ -42,6 +43,12 @@ def test_runs_are_listed_with_what_they_reached(place):
     assert "expected a folder with runs, found none" in str(tiny.invoke("runs", place / "nowhere").exception)
 
 
+def test_a_figure_that_training_turned_round_is_shown_as_it_is_known():
+    shown = tiny.invoke("runs").stdout
+    assert "minus_bleu" not in shown
+    assert "bleu 37.3178" in " ".join(shown.split())
+
+
 def test_a_damaged_run_is_listed_with_what_can_be_read_of_it(place):
     RunFolder(place / "one").model_path.write_bytes(b"\xff" * 40)
     (place / "one" / "manifest.json").unlink()
@@ -53,7 +60,12 @@ def test_a_run_stopped_before_its_first_validation_is_used_with_its_last_weights
     run, last = runs.load(place / "two"), RunFolder(place / "two").last
     wanted = checkpoint.read_weights(last)
     assert all(own.equal(wanted[name]) for name, own in checkpoint.weights(run.model).items())
-    assert tiny.invoke("generate", place / "two", "--length", 3).exit_code == 0
+    early = f"{place / 'two'} was stopped before its first validation; its last weights are used"
+    assert recollect.load(place / "two").notes == tuple(run.notes) == (early,)
+    for words in (("generate", place / "two", "--length", 3), ("eval", place / "two")):
+        done = tiny.invoke(*words)
+        assert (done.exit_code, done.stderr) == (0, f"note: {early}\n"), words
+    assert recollect.load(place / "one").notes == () == tuple(runs.load(place / "one").notes)
     last.unlink()
     with pytest.raises(RunError, match="expected weights"):
         runs.load(place / "two")

@@ -62,6 +62,7 @@ class RunSource(Source):
         content = folder.config()
         self.folder, self.device, self.engine, self.data_dir = folder, check_device(device), engine, data_dir
         self.path, self._settings = folder.path, content
+        _, self.notes = folder.weights()
         self.task = content.get("task", "")
         if self.task not in tasks.names():
             raise RunError(

@@ -36,7 +36,8 @@ def open_step(folder: RunFolder, precision: str = "float32", threads: int | None
     try:
         manifest = manifests.read_manifest(place)
     except manifests.ExportError as error:
-        raise RunError(f"{error}; or remove {place}, which is made again where it is needed") from None
+        found = str(error).removesuffix("; export again")
+        raise RunError(f"{found}; remove the folder {place}, which is made again where it is needed") from None
     weights = next((path for path in (folder.model_path, folder.best) if path.exists()), None)
     if weights is None or manifests.digest(weights) != manifest.weights:
         return None

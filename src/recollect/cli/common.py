@@ -5,7 +5,7 @@ import inspect
 import os
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, BinaryIO, TextIO, Union, get_args, get_origin
 
 import typer
@@ -164,6 +164,21 @@ def print_json(content: object, file: TextIO | None = None) -> None:
     import json
 
     print(json.dumps(content, indent=1, ensure_ascii=False), file=file)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """What a user should know beside the answer, on stderr."""
+    for note in notes:
+        print(localize(f"note: {note}"), file=sys.stderr)
+
+
+def open_model(run: str, task: str, **options: Any) -> Any:
+    """The trained model of a run of one task; what should be known of its weights is printed."""
+    from ..api.loading import load_task
+
+    model = load_task(run, task, **options)
+    print_notes(model.notes)
+    return model
 
 
 def numbered(path: str, number: int) -> str:

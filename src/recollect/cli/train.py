@@ -1,6 +1,5 @@
 """The commands that make a run and measure it."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, get_args
 
@@ -10,7 +9,7 @@ from .. import tasks
 from ..core.language import localize
 from ..core.limits import one_line
 from ..core.settings import SettingError, flags_of, parse, split
-from .common import DataDir, Device, Flags, Json, Run, Set, app, command_with_flags, name_place, print_json
+from .common import DataDir, Device, Flags, Json, Run, Set, app, command_with_flags, name_place, print_json, print_notes
 
 
 @app.command(epilog="Example: [bold]recollect models --json[/bold]")
@@ -72,6 +71,8 @@ def _measured(metric: str | None, value: float | None) -> str:
     """The figure of validation with its name, where a run has them."""
     from ..core.numbers import MISSING
 
+    if metric and metric.startswith("minus_") and value is not None:  # training lowers its figure
+        metric, value = metric.removeprefix("minus_"), -value
     named = [localize(metric)] if metric else []
     return " ".join([*named, MISSING if value is None else f"{value:.4f}"])
 
@@ -195,8 +196,7 @@ def evaluate(
     from ..api.training import evaluate as measure
 
     found = measure(run, split=part, data=data or (), rule=rule, device=device, data_dir=data_dir)
-    if "changed" in found:
-        print(localize(f"note: {found['changed']}"), file=sys.stderr)
+    print_notes([*([found["changed"]] if "changed" in found else []), *found.get("notes", [])])
     if json:
         print_json(found)
         return

@@ -18,7 +18,9 @@ from .common import (
     lines_of_stdin,
     name_place,
     numbered,
+    open_model,
     print_json,
+    print_notes,
     read_stdin,
 )
 
@@ -42,14 +44,13 @@ def generate(
     device: Device = "cpu",
 ) -> None:
     """Let a run write. The text streams to stdout; a prompt of - is read from stdin."""
-    from ..api.loading import load_task
     from ..core.files import check_place
 
     check_utf8("--prompt", prompt)
     check_utf8("--stop", stop)
     if state_out:
         check_place(state_out)
-    model = load_task(run, "text", device=device_of(device))
+    model = open_model(run, "text", device=device_of(device))
     prompts = [read_stdin() if p == "-" else p for p in prompt or []]
     for number, text in enumerate(prompts, 1):
         if model.is_unknown(text):
@@ -91,7 +92,6 @@ def translate(
     import json as jsons
     from contextlib import nullcontext
 
-    from ..api.loading import load_task
     from ..decode import pharaoh
     from ..report import alignment as drawing
     from ..report.drawing import figure
@@ -100,7 +100,7 @@ def translate(
         figure.check_path(alignment)
     if (layer or head) and not (alignment or alignment_text):
         raise ValueError("--layer and --head: expected --alignment or --alignment-text with them, found neither")
-    model, live = load_task(run, "translation", device=device_of(device)), is_live()
+    model, live = open_model(run, "translation", device=device_of(device)), is_live()
     found = model.stream(
         lines_of_stdin(live), beam=beam, nbest=nbest, length_penalty=length_penalty, coverage=coverage,
         temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, alignments=bool(alignment or alignment_text),
@@ -151,18 +151,16 @@ def caption(
     """Say what pictures show, a line each; with --map a panel for each word, lit where the model looked."""
     import json as jsons
 
-    from ..api.loading import load_task
     from ..report import gaze as drawing
     from ..report.drawing import figure
     from ..tasks.captions.use import view
 
     if map:
         figure.check_path(map)
-    model = load_task(run, "captions", device=device_of(device))
+    model = open_model(run, "captions", device=device_of(device))
     given: dict[str, Any] = {"beam": beam, "nbest": nbest, "length_penalty": length_penalty}
     for number, found in enumerate(model.stream(images, gaze=bool(map), layer=layer, head=head, **given), 1):
-        for note in found.notes:
-            print(localize(f"note: {note}"), file=sys.stderr)
+        print_notes(found.notes)
         if map:
             place = numbered(map, number)
             drawing.draw(view(found.file), found.words, found.gaze.tolist(), place, found.kind)
@@ -183,6 +181,9 @@ def classify(
         typer.Argument(help="Text files, a row a line, or .csv and .tsv tables (default: stdin).", callback=name_place),
     ] = None,
     column: Annotated[str | None, typer.Option(help="The column of texts in a table: its name, or a number.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of files that are no UTF-8: their encoding, such as gb18030.")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 256,
     device: Device = "cpu",
     json: Json = False,
@@ -192,15 +193,15 @@ def classify(
     from itertools import chain
     from pathlib import Path
 
-    from ..api.loading import load_task
-
     def warn(number: int) -> None:
         print(localize(f"warning: row {number:,}: nothing but unknown tokens, so no label"), file=sys.stderr)
 
-    model = load_task(run, "labels", device=device_of(device))
+    model = open_model(run, "labels", device=device_of(device))
     if column is not None and not files:
         raise ValueError("--column: expected a table with it, found none; name its file")
-    given = chain.from_iterable(model.read(Path(name), column) for name in files or ())
+    if encoding is not None and not files:
+        raise ValueError("--encoding: expected a file with it, found none; name the file")
+    given = chain.from_iterable(model.read(Path(name), column, encoding) for name in files or ())
     for answer in model.stream(given if files else lines_of_stdin(is_live()), batch=batch, on_unknown=warn):
         if json:
             print("null" if answer is None else jsons.dumps(answer._asdict(), ensure_ascii=False))
@@ -228,22 +229,22 @@ def forecast(
     import csv
     from contextlib import nullcontext
 
-    from ..api.loading import load_task
     from ..report.drawing import figure
     from ..tasks.series import use
     from ..tasks.series.tables.gaps import bridged
 
     if plot:
         figure.check_path(plot)
-    model = load_task(run, "series", device=device_of(device), data_dir=data_dir)
+    model = open_model(run, "series", device=device_of(device), data_dir=data_dir)
     if fill:
         rows, table = model.fill(file), model.open(file)
         notes = [] if rows else [f"{file}: no gap to fill"]
+        if bare := sum(row.lower is None for row in rows):
+            notes.append(f"{bare:,} of {len(rows):,} filled values have no interval: none is known that far")
     else:
         ahead = model.forecast(file, horizon)
         rows, table, notes = ahead.rows(), ahead.history, ahead.notes
-    for note in notes:
-        print(localize(f"note: {note}"), file=sys.stderr)
+    print_notes(notes)
     with open(out, "w", newline="", encoding="utf-8") if out else nullcontext(sys.stdout) as target:
         if json:
             print_json([row._asdict() for row in rows], target)
@@ -256,5 +257,4 @@ def forecast(
 
         shown = use.history(table, None if fill else model.shown)
         drawn = bridged(table, rows) if fill else rows
-        for note in draw(shown, drawn, plot, table.times.style, period=model.period, baselines=not fill):
-            print(localize(f"note: {note}"), file=sys.stderr)
+        print_notes(draw(shown, drawn, plot, table.times.style, period=model.period, baselines=not fill))

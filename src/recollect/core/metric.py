@@ -70,7 +70,7 @@ class Metric:
     def fit_digits(self, values: Iterable[float]) -> "Metric":
         """The metric with digits that serve all of these; where less is better, two of the least are shown."""
         found = [self.factor * value for value in values]
-        digits = numbers.decimals(found)
+        digits = min(numbers.decimals(found), 2) if self.unit == "share" else numbers.decimals(found)
         least = min((value for value in found if value > 0), default=1.0)
         if self.better == "lower":
             digits = max(digits, min(MOST_DIGITS, 1 - floor(log10(least))))

@@ -304,10 +304,15 @@ class Task(ABC, Generic[D, A]):
     def baselines(self, split: str) -> dict[str, float]:
         """What guesses reach that need no learning, by the figure `metric`."""
 
+    def compared(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The figure of an evaluation that `baselines` are of: {name, value} of the model."""
+        name = self.baseline_metric or self.metric
+        return {"name": name, "value": float(found[name])}
+
     def compare_to_baselines(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """The baselines on validation, and a line on where an evaluation there stands beside them."""
         guesses = {name: value for name, value in self.baselines("valid").items() if name not in self.bounds}
-        words = baselines.compare(float(found[self.baseline_metric or self.metric]), guesses, self.instead)
+        words = baselines.compare(self.compared(found)["value"], guesses, self.instead)
         return {"baselines": guesses, "beside_baselines": words}
 
     @abstractmethod
@@ -315,7 +320,7 @@ class Task(ABC, Generic[D, A]):
         """What a model reaches: `metric` is {name, value, rule}, and whatever else a row should hold.
 
         With the option `pieces` a metric's values on equal pieces of the split too, by its name, where it has such.
-        Where `baselines` are of another figure than `metric`, `compared` is that one: {name, value} of the model.
+        Where `baselines` are of another figure than `metric`, `compared` has that one (see the method).
         """
 
     def metric_row(self, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class Source(ABC):
     model: str  # the name of its architecture
     device: str
     exported: Any = None  # the `ExportedFolder`, where it is one
+    notes: Sequence[str] = ()  # what should be known of its weights
 
     @property
     @abstractmethod
@@ -88,6 +89,11 @@ class TrainedModel:
     def settings(self) -> Mapping[str, Any]:
         """Its settings in full, as config.json has them."""
         return self._source.settings
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known of its weights: that no validation chose them, of a run that was stopped before one."""
+        return tuple(self._source.notes)
 
     @property
     def engine(self) -> str:

@@ -1,11 +1,17 @@
-"""Guesses at the encoding of a file that is no UTF-8, with the command that converts it."""
+"""Files that are no UTF-8: read in an encoding that was named, or a guess at it with the command that converts them."""
 
 import codecs
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
+from .byte_files import ByteFile, StrPath
 from .errors import DataError
+
+BOM = "\ufeff"
+ENCODING = "--encoding"  # the flag by which it is named
+FIRST = 1 << 16  # bytes by which a file is taken for UTF-8
 
 
 def guess_binary(path: Path, head: bytes, packed: bool) -> str:
@@ -33,17 +39,17 @@ def guess_encoding(path: Path, head: bytes, packed: bool, sample: bytes, *, cut:
         return "the rest is UTF-8, so the file is damaged or mixed there; mend that place, or get a whole copy"
     high = re.findall(rb"[\x80-\xff]+", sample)
     paired = sum(len(run) for run in high if len(run) > 1)
-    if paired > 0.8 * sum(map(len, high)) and _decodes(sample, "gb18030"):
+    if paired > 0.8 * sum(map(len, high)) and decoded(sample, "gb18030") is not None:
         return f"looks like GBK or a like encoding; if so, {_convert(path, packed, 'GB18030', flag)}"
     return f"looks like latin-1 or a like encoding; if so, {_convert(path, packed, 'ISO-8859-1', flag)}"
 
 
-def _decodes(sample: bytes, encoding: str) -> bool:
+def decoded(sample: bytes, encoding: str, *, whole: bool = False) -> str | None:
+    """Bytes as text in an encoding; None where they are none. But for `whole` ones they may end inside a character."""
     try:
-        codecs.getincrementaldecoder(encoding)().decode(sample)
+        return codecs.getincrementaldecoder(encoding)().decode(sample, whole)
     except UnicodeDecodeError:
-        return False
-    return True
+        return None
 
 
 def check_encoding(name: str) -> str:
@@ -53,8 +59,51 @@ def check_encoding(name: str) -> str:
         return codecs.lookup(name).name
     except (LookupError, ValueError, UnicodeError):
         raise DataError(
-            f"--encoding: expected the name of an encoding, such as utf-8, gb18030, big5 or latin-1, found {name!r}"
+            f"{ENCODING}: expected the name of an encoding, such as utf-8, gb18030, big5 or latin-1, found {name!r}"
         ) from None
+
+
+def encoding_of(path: StrPath, encoding: str | None) -> str | None:
+    """The encoding by which a file is read where one was named for files that are no UTF-8; None for UTF-8.
+
+    A file that begins as UTF-8 with characters beyond ASCII is UTF-8, so that files of both kinds can be read together,
+    and by a run that was trained on the other.
+    """
+    if encoding is None:
+        return None
+    with ByteFile(path) as file:
+        first = file.read(FIRST)
+    beyond = any(byte > 0x7F for byte in first)
+    return None if beyond and decoded(first, "utf-8") is not None else check_encoding(encoding)
+
+
+def decode(path: StrPath, encoding: str) -> Iterator[str]:
+    """The text of a file in a named encoding, in chunks; \\r\\n becomes \\n, a byte-order mark is removed."""
+    name, at, held, opened = check_encoding(encoding), 0, "", False
+    decoder = codecs.getincrementaldecoder(name)()
+    with ByteFile(path) as file:
+        while True:
+            block = file.read()
+            try:
+                text = held + decoder.decode(block, not block)
+            except UnicodeDecodeError as error:
+                place = at + error.start
+                raise DataError(
+                    f"expected text in {name}, found 0x{error.object[error.start]:02X} at about byte {place:,} of "
+                    f"{path}; name another with {ENCODING}"
+                ) from None
+            if "\0" in text:
+                raise DataError(f"expected text in {name}, found a NUL in {path}; name another with {ENCODING}")
+            at += len(block)
+            held = "\r" if block and text.endswith("\r") else ""
+            text = text.removesuffix(held).replace("\r\n", "\n")
+            if text:
+                yield text if opened else text.removeprefix(BOM)
+                opened = True
+            if not block:
+                break
+    if not opened:
+        raise DataError(f"expected text, found an empty file: {path}; leave it out or fill it")
 
 
 def _convert(path: Path, packed: bool, encoding: str, flag: str | None = None) -> str:

@@ -8,19 +8,27 @@ from pathlib import Path
 
 from ..core.summary import FileList, SkippedFile
 from .byte_files import ByteFile
+from .encodings import encoding_of
 from .errors import DataError
 
 TEXT = "UTF-8"
 
 
 def list_files(
-    paths: Sequence[Path], skipped: Sequence[tuple[Path, str]] = (), *, encoding: str | None = TEXT
+    paths: Sequence[Path],
+    skipped: Sequence[tuple[Path, str]] = (),
+    *,
+    encoding: str | None = TEXT,
+    other: str | None = None,
 ) -> FileList:
-    """The files that were read, and those that were skipped with the reason; without `encoding` none is named."""
+    """The files that were read, and those that were skipped with the reason; without `encoding` none is named.
+
+    `other` is the encoding of files that are no UTF-8.
+    """
     paths = list(dict.fromkeys(paths))
     every = [path.absolute() for path in (*paths, *(path for path, _ in skipped))]
     common = os.path.commonpath([path.parent for path in every]) if every else ""
-    kinds = Counter(_encoding(path, encoding) for path in paths) if encoding is not None else {}
+    kinds = Counter(_encoding(path, encoding, other) for path in paths) if encoding is not None else {}
     return FileList(
         names=tuple(os.path.relpath(path.absolute(), common) for path in paths),
         size=sum(path.stat().st_size for path in paths),
@@ -29,9 +37,10 @@ def list_files(
     )
 
 
-def _encoding(path: Path, encoding: str) -> str:
+def _encoding(path: Path, encoding: str, other: str | None) -> str:
     """The encoding of a file, with its byte-order mark and packing."""
     try:
+        encoding = encoding_of(path, other if encoding == TEXT else None) or encoding
         with ByteFile(path) as file:
             marked = encoding == TEXT and file.read(3) == codecs.BOM_UTF8
             return f"{encoding}{' with a byte-order mark' if marked else ''}{', gzip' if file.packed else ''}"

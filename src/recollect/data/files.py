@@ -11,28 +11,30 @@ from typing import Any, TypeVar
 
 from ..core.files import FileError, read_json
 from .byte_files import BLOCK, ByteFile, StrPath, path_of
-from .encodings import check_encoding, guess_binary, guess_encoding
+from .encodings import BOM, ENCODING, FIRST, decode, decoded, encoding_of, guess_binary, guess_encoding
 from .errors import DataError
 from .limits import LINE
 
 C = TypeVar("C")
 T = TypeVar("T")
 
-FIRST = 1 << 16  # bytes that decide whether a file in a folder is text
-BOM = "\ufeff"
-
 
 # ---------------------------------------------------------------------------------------------- one file
 
 
-def chunks(path: StrPath, size: int = BLOCK, *, exact: bool = False, flag: str | None = None) -> Iterator[str]:
+def chunks(
+    path: StrPath, size: int = BLOCK, *, exact: bool = False, encoding: str | None = None, flag: str | None = None
+) -> Iterator[str]:
     """The text of a file in chunks of about `size` bytes at most, independent of line ends.
 
     A byte-order mark is removed, \\r\\n becomes \\n, no character is ever split. A file that is empty, binary or
     not UTF-8 is refused with the byte at which that showed. With `exact` any bytes are read, and nothing is changed:
-    a byte that is no UTF-8 becomes a lone surrogate (`surrogateescape`), from which it can be had again. `flag` is the
-    one by which callers let another encoding be named (see `chunks_as`).
+    a byte that is no UTF-8 becomes a lone surrogate (`surrogateescape`), from which it can be had again. `encoding` is
+    that of files that are no UTF-8 (see `encoding_of`); `flag` is the one by which callers let it be named.
     """
+    if not exact and encoding_of(path, encoding) is not None:
+        yield from decode(path, str(encoding))
+        return
     at = 0  # the offset of data[0] in the (unpacked) file
     line = 1
     tail = b""  # the first bytes of a character that the last block cut
@@ -79,33 +81,6 @@ def chunks(path: StrPath, size: int = BLOCK, *, exact: bool = False, flag: str |
         raise DataError(f"expected text, found an empty file: {path}; leave it out or fill it")
 
 
-def chunks_as(path: StrPath, encoding: str) -> Iterator[str]:
-    """The text of a file in a named encoding, in chunks; \\r\\n becomes \\n, a byte-order mark is removed."""
-    name, at, held, opened = check_encoding(encoding), 0, "", False
-    decoder = codecs.getincrementaldecoder(name)()
-    with ByteFile(path) as file:
-        while True:
-            block = file.read()
-            try:
-                text = held + decoder.decode(block, not block)
-            except UnicodeDecodeError as error:
-                place = at + error.start
-                raise DataError(
-                    f"expected text in {name}, found 0x{error.object[error.start]:02X} at about byte {place:,} of "
-                    f"{path}; name another with --encoding"
-                ) from None
-            at += len(block)
-            held = "\r" if block and text.endswith("\r") else ""
-            text = text.removesuffix(held).replace("\r\n", "\n")
-            if text:
-                yield text if opened else text.removeprefix(BOM)
-                opened = True
-            if not block:
-                break
-    if not opened:
-        raise DataError(f"expected text, found an empty file: {path}; leave it out or fill it")
-
-
 def _head(path: Path, size: int = 4096) -> tuple[bytes, bool]:
     """The first bytes of a file, and whether it is packed."""
     with ByteFile(path) as file:
@@ -117,10 +92,10 @@ def _binary(path: Path, at: int, line: int) -> DataError:
     return DataError(f"expected UTF-8 text, found a NUL at byte {at:,} (line {line:,}) of {path}: {guess}")
 
 
-def lines(path: StrPath, longest: int = LINE) -> Iterator[str]:
-    """The lines of a file, split at \\n alone; one of more than `longest` characters is refused."""
+def lines(path: StrPath, longest: int = LINE, *, encoding: str | None = None, flag: str | None = None) -> Iterator[str]:
+    """The lines of a file, split at \\n alone; one of more than `longest` characters is refused (see `chunks`)."""
     rest, number = "", 1
-    for chunk in chunks(path):
+    for chunk in chunks(path, encoding=encoding, flag=flag):
         *whole, rest = (rest + chunk).split("\n")
         for line in whole:
             _check_length(line, longest, number, path)
@@ -139,21 +114,21 @@ def _check_length(line: str, longest: int, number: int, path: StrPath) -> None:
         )
 
 
-def why_no_text(path: StrPath) -> str | None:
-    """Why a file is no text, judged by its first block; None for one that is UTF-8 and not empty."""
+def why_no_text(path: StrPath, encoding: str | None = None) -> str | None:
+    """Why a file is no text, judged by its first block; None for one in UTF-8 or `encoding` that is not empty."""
     try:
         with ByteFile(path) as file:
             first, packed = file.read(FIRST), file.packed
     except DataError:
         return "cannot be read"
-    try:
-        text, _ = codecs.utf_8_decode(first, "strict", len(first) < FIRST)
-    except UnicodeDecodeError:
+    text = decoded(first, "utf-8", whole=len(first) < FIRST)
+    if text is None or "\0" in text:
+        other = None if encoding is None else decoded(first, encoding)
+        if other is not None and "\0" not in other:
+            return None
         if b"\0" in first:
             return _first_words(guess_binary(Path(path), first, packed))
         return f"not UTF-8, {_first_words(guess_encoding(Path(path), first, packed, first, cut=False))}"
-    if "\0" in text:
-        return _first_words(guess_binary(Path(path), first, packed))
     return None if text.removeprefix(BOM) else "empty"
 
 
@@ -180,12 +155,15 @@ def load_json(path: StrPath, what: str, decode: Callable[[Any], T]) -> T:
 
 
 def files(
-    paths: Sequence[StrPath] | StrPath, on_skip: Callable[[Path, str], None] = lambda path, reason: None
+    paths: Sequence[StrPath] | StrPath,
+    on_skip: Callable[[Path, str], None] = lambda path, reason: None,
+    encoding: str | None = None,
 ) -> list[Path]:
     """The files that `paths` name, folders opened recursively in sorted order, each file once.
 
     In a folder hidden files are passed over, and `on_skip` is called with each file that does not begin as text, and
-    the reason; a file named outright is taken as it is and refused when it is read.
+    the reason; a file named outright is taken as it is and refused when it is read. `encoding` is that of files that
+    are no UTF-8.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
@@ -195,7 +173,7 @@ def files(
     for name in paths:
         path = path_of(name)
         if path.is_dir():
-            reasons = {place: why_no_text(place) for place in walk(path)}
+            reasons = {place: why_no_text(place, encoding) for place in walk(path)}
             inside = [place for place, reason in reasons.items() if reason is None]
             if not inside:
                 there = some_of([f"{place.name} ({reason})" for place, reason in reasons.items()], 8)
@@ -266,7 +244,7 @@ class Text:
 
     A file that does not end its last line has it ended before the next file begins, so that no two words fuse.
     With `letters` the text is made of small letters a to z and single blanks (`only_letters`). With `exact` the files
-    may hold any bytes (see `chunks`).
+    may hold any bytes, and `encoding` is that of files that are no UTF-8 (see `chunks`).
     """
 
     paths: tuple[Path, ...]
@@ -274,6 +252,7 @@ class Text:
     stop: int | None = None
     letters: bool = False
     exact: bool = False
+    encoding: str | None = None
 
     def __iter__(self) -> Iterator[str]:
         at = 0
@@ -291,9 +270,12 @@ class Text:
         for path in self.paths:
             if last != "\n":
                 yield "\n"
-            for chunk in chunks(path, exact=self.exact):
+            for chunk in self._chunks(path):
                 yield chunk
                 last = chunk[-1]
+
+    def _chunks(self, path: Path) -> Iterator[str]:
+        return chunks(path, exact=self.exact, encoding=self.encoding, flag=ENCODING)
 
     def characters(self) -> int:
         return sum(map(len, self))
@@ -307,7 +289,7 @@ class Text:
         for path in self.paths:
             at += last != "\n"
             line, column = 1, 1
-            for chunk in chunks(path, exact=self.exact):
+            for chunk in self._chunks(path):
                 inside = chunk[: max(wanted - at, 0)]
                 newline = inside.rfind("\n")
                 line += inside.count("\n")

@@ -87,7 +87,8 @@ def describe(run: LoadedRun[Any, Any], folder: RunFolder, name: str, license: st
     spent: dict[str, Any] = {}
     for row in folder.metrics():
         spent |= row
-    metric, baselines, measured, notes = None, {}, None, []
+    metric, baselines, measured = None, {}, None
+    notes = [share_about(note, places) for note in run.notes]
     if "imported" in content:
         notes.append("no figure of the model: its training data are not known")
     else:

@@ -65,7 +65,7 @@ def rates_for(entries: Sequence[Entry], rows: Iterable[Row], out: Path, *, jobs:
         if not missing:
             continue
         who = "1 entrant" if len(missing) == 1 else f"{len(missing)} entrants"
-        progress.say(f"searching rates for {who}: {plan.in_words()}")
+        progress.say(f"searching rates for {who}: {plan.in_words()}; the lowest on validation is taken")
         for name, own in search(missing, out, plan, jobs=jobs, progress=progress):
             known[name] = own
             write_aside(out / SEARCHES, (json.dumps(known, indent=1) + "\n").encode())
@@ -136,7 +136,9 @@ def search(
         if isinstance(answer, Died):
             answer = nothing(trial) | {"error": answer.reason}
         value = "failed" if answer["value"] is None else f"{answer['value']:.4f}"
-        progress.say(f"[{done}/{len(trials)}] {trial.heat.name}: {trial.entrant.label} at {trial.lr:g}: {value}")
+        progress.say(
+            f"[{done}/{len(trials)}] {trial.heat.name}: {trial.entrant.label} at {trial.lr:g}: {value} on validation"
+        )
         name = "/".join(trial.key[:2])
         tried.setdefault(name, []).append(answer)
         if len(tried[name]) == len(plan.rates):

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import tasks
 from ..core.heat import Heat
-from ..core.settings import SettingError
+from ..core.settings import SettingError, parse
 from ..core.sharing import share
 from ..core.task import Task
 from ..layers import outside
@@ -63,14 +63,21 @@ class Terms:
                 f"--params: expected a heat with one size for all, found {heat.name}, where sizes differ; leave it out"
             )
         changes: dict[str, Any] = {"params": self.params or heat.params}
+        settings = dict(self.settings)
         if self.equal == "params" and self.budget is not None:
             changes["steps"] = max(1, int(self.budget))
+        if self.equal == "params" and "steps" in settings:  # a setting of single runs, and here the budget of all
+            if self.budget is not None:
+                raise SettingError("--budget: expected it or --set steps, found both; leave one out")
+            changes["steps"] = parse("steps", settings.pop("steps"), int)
+            if changes["steps"] < 1:
+                raise SettingError(f"steps: expected at least 1, found {changes['steps']}")
         if (choice := self.settings.get("choose", "")) in heat.chosen:
             changes["validation"] = heat.chosen[choice]
         if heat.elsewhere is not None and self.data.get("data"):
             changes["metric"] = heat.elsewhere
-        _check_settings(heat, self.settings)
-        changes["settings"] = {**heat.settings, **self.settings}
+        _check_settings(heat, settings)
+        changes["settings"] = {**heat.settings, **settings}
         return replace(heat, data={**heat.data, **self.data}, **changes)
 
     def to_json(self, heat: Heat) -> dict[str, Any]:

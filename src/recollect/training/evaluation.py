@@ -32,6 +32,8 @@ def evaluate(
         run.config = replace(run.config, data=source)
     names = {"run": share_path(str(path)), "data": share_path(run.data.name)}
     about: dict[str, Any] = names | {"split": split, "params": parameters(run.model)}
+    if run.notes:
+        about["notes"] = list(run.notes)
     if _is_seen(source):
         about["baselines_seen"] = True
     if not data and (change := data_change(run)):

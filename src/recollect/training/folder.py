@@ -158,6 +158,19 @@ class RunFolder:
         remembered = self.config().get("data_dir")
         return remembered if remembered is not None and Path(remembered).is_dir() else None
 
+    def weights(self) -> tuple[Path, list[str]]:
+        """The weights that stand for the run, and what should be known of them.
+
+        Of a run that has not finished they are the best so far, and before its first validation the last.
+        """
+        found = next((place for place in (self.model_path, self.best, self.last) if place.exists()), None)
+        if found is None:
+            raise RunError(
+                f"{self.path}: expected weights (model.safetensors), found none; the run was stopped too early"
+            )
+        early = f"{self.path} was stopped before its first validation; its last weights are used"
+        return found, [early] if found == self.last else []
+
     def locked(self) -> AbstractContextManager[bool]:
         """Nobody else trains in this folder meanwhile. The system frees the lock of a process that is killed."""
         busy = f"{self.path}: expected a run that nobody trains, found one in training; wait, or use another --out"

@@ -107,6 +107,7 @@ _SOURCE = {
     "reverse": "The encoder reads the source from its end.",
     "encoder_layers": "Layers of the encoder; none: as many as `layers`.",
 }
+_ENCODING = "Encoding of files that are no UTF-8, such as gb18030; none: such files are refused."
 _LAYOUT = {
     "target": "Columns to forecast; none: all that have no other use.",
     "time": "Column that holds the time; none: found by its content, or there is none.",
@@ -121,7 +122,7 @@ _LAYOUT = {
     "zone": "Time zone of times that do not say theirs, such as Europe/Berlin; none: hours are counted as they stand.",
     "time_format": "How times are written, in the codes of strftime, such as %d.%m.%Y %H:%M; none: found out.",
     "decimal": "Decimal mark of the numbers; `auto`: the one by which every cell is a number.",
-    "encoding": "Encoding of the file, such as gb18030; none: UTF-8.",
+    "encoding": _ENCODING,
 }
 _SERIES = {
     "fill": "Missing values: a line between their neighbours, the last value held and never counted in the loss "
@@ -174,6 +175,7 @@ _PLAN = {
 _TEXT = {
     "share": "Share of the text, at its end, held out for validation, where no files are named for it.",
     "letters": "Read only the letters a to z, made small, and blanks.",
+    "encoding": _ENCODING,
     "context": "Tokens of a training window.",
     "windows": "Windows at random places, or one after the other with the state carried (`sequential`).",
     "bptt": "How far gradients go back in a window: all of it, or cut at segments of equal length (`truncated`), at "
@@ -197,6 +199,7 @@ _TRANSLATION = {
     "chain": "Join sentences to texts of up to so many source words; none: each by itself.",
     "count": "Pairs of numbers in words that are generated where no data is named.",
     "highest": "Largest of these numbers.",
+    "encoding": _ENCODING,
     "batch": "Tokens of a batch, padding included.",
     "grain": "Lengths are padded to multiples of it, so that few shapes of batches occur (for `graph`).",
     "sampling": "Scheduled sampling: share of the decoder's inputs that are the model's own guesses.",
@@ -240,6 +243,7 @@ _LABELS = {
     "header": "Whether a table's first row has names; none: found by its content.",
     "step": "What a step of an image is: a pixel or a row.",
     "permute": "Seed of one order of the pixels for all images; none: their own order.",
+    "encoding": _ENCODING,
     "bucket": "Batches' worth of rows that are sorted by length before they are cut into batches.",
     "choose": "Figure by which validation picks the best weights: share of errors, or loss.",
     "eval_rows": "Evaluations read the first so many rows of a part; none: all.",

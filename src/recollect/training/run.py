@@ -320,9 +320,7 @@ def load(
     data_dir: str | None = None,
     inside: tuple[Path, ...] = (),
 ) -> LoadedRun[Any, Any]:
-    """The model of a run folder, with its best weights.
-
-    Of a run that has not finished they are the best so far, and before its first validation the last.
+    """The model of a run folder, with the weights that stand for it (`RunFolder.weights`).
 
     `task` refuses a run of any other; `inside` are the runs that this one is part of.
     """
@@ -334,13 +332,9 @@ def load(
     config = from_json(task, folder.config(), folder.config_path)
     artifacts = task.load_artifacts(folder.path)
     model = task.build_model(config.model, artifacts, lambda part: load(part, inside=(*inside, own)))
-    places = (folder.model_path, folder.best, folder.last)
-    found = next((place for place in places if place.exists()), None)
-    if found is None:
-        raise RunError(f"{path}: expected weights (model.safetensors), found none; the run was stopped too early")
+    found, notes = folder.weights()
     tensors = checkpoint.read_weights(found) if found == folder.last else checkpoint.read_tensors(found)[0]
     checkpoint.load_weights(model, tensors, found)
-    notes = [f"{path} was stopped before its first validation; its last weights are used"] * (found == folder.last)
     known = folder.data_dir(data_dir)
 
     def draw_initial() -> nn.Module:

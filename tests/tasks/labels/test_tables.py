@@ -2,9 +2,12 @@
 
 import csv
 import gzip
+from dataclasses import replace
 
 import pytest
 
+import recollect
+import tiny
 from recollect.data.files import DataError
 from recollect.tasks.labels import data as sets
 from recollect.tasks.labels.task import LabelsTask
@@ -224,3 +227,25 @@ def test_a_cell_beyond_the_limit_of_csv_is_refused_in_a_line(tmp_path):
     with pytest.raises(DataError) as caught:
         sets.load(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_tables_in_a_named_encoding_are_those_of_utf8_in_training_measuring_and_use(tmp_path):
+    rows = [(text.replace("good", "很好"), label) for text, label in sentences()]
+    plain = write(tmp_path / "plain.tsv", rows)
+    path = tmp_path / "gb.tsv"
+    path.write_bytes(plain.read_text(encoding="utf-8").encode("gb18030"))
+    with pytest.raises(DataError, match="name it with --encoding gb18030"):
+        sets.load(path)
+    assert sets.load(path, encoding="gb18030").fingerprint == sets.load(plain).fingerprint
+    config = configure(path, "bag")
+    runs.train(LabelsTask, replace(config, data=replace(config.data, encoding="gb18030")), str(tmp_path / "run"))
+    measured = [evaluation.evaluate(tmp_path / "run", split="valid", data=[str(one)]) for one in (path, plain)]
+    assert measured[0]["metric"]["value"] == measured[1]["metric"]["value"]
+    model = recollect.load(tmp_path / "run")
+    (tmp_path / "rows.txt").write_bytes("很好\n".encode("gbk"))
+    assert list(model.read(tmp_path / "rows.txt")) == ["很好"]
+    assert list(model.read(tmp_path / "rows.txt", encoding="gbk")) == ["很好"]
+    done = tiny.invoke("classify", tmp_path / "run", tmp_path / "rows.txt", "--encoding", "latin-1")
+    assert done.exit_code == 0
+    assert "nothing but unknown tokens" in done.stderr
+    assert "expected a file with it" in str(tiny.invoke("classify", tmp_path / "run", "--encoding", "gbk").exception)

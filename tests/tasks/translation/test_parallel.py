@@ -658,3 +658,21 @@ def test_sets_for_translation_and_texts_are_told_apart():
         load("multi30k", pair="en-es")
     with pytest.raises(DataError, match=r"expected languages of tatoeba-fra \(en, fr\), found 'de'"):
         load("tatoeba-fra", pair="en-de")
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_pairs_in_a_named_encoding_are_those_of_utf8(write, table):
+    english, chinese = numbered(0, 60), [f"词 {i}" for i in range(60)]
+    pairs = [f"{one}\t{other}" for one, other in zip(english, chinese, strict=True)]
+
+    def given(folder, encoding):
+        sides = {"a.tsv": pairs} if table else {"train.en": english, "train.zh": chinese}
+        names = [write(f"{folder}/{name}", "\n".join(lines).encode(encoding)) for name, lines in sides.items()]
+        return {"data": names} if table else {"data": names[0].removesuffix(".en"), "pair": "en-zh"}
+
+    plain, other = given("utf8", "utf-8"), given("gb", "gb18030")
+    found = load(**other, tokenizer="chars", encoding="gb18030")
+    assert found.fingerprint == load(**plain, tokenizer="chars").fingerprint
+    assert found.files.encodings == {"gb18030": 1 if table else 2}  # plain ASCII is both
+    with pytest.raises(DataError, match="name it with --encoding gb18030"):
+        load(**other, tokenizer="chars")

@@ -356,7 +356,7 @@ class CaptionsTask(DecodingTask[Captioned, Artifacts]):
             "forced_shuffled": self.forced(model, split, shift=len(part) // 2),
             "gaze": self.gaze(model, split),
             "baselines": self.baselines(split),
-            "compared": {"name": "nats_per_token", "value": forced["nats_per_token"]},
+            "compared": self.compared(forced),
         } | ({"pieces": in_pieces} if options.get("pieces") else {})
 
     @classmethod

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
+from ...data.encodings import ENCODING
 from ...data.errors import DataError
 from ...data.files import lines, some_of
 
@@ -22,9 +23,10 @@ def is_table(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
-def read_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+def read_cells(path: Path, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:
     """The number and the cells of every row that is not blank; a row is numbered by its first line."""
-    return part_cells(lines(path), str(path), path.name.removesuffix(".gz").endswith(".csv"))
+    found = lines(path, encoding=encoding, flag=ENCODING)
+    return part_cells(found, str(path), path.name.removesuffix(".gz").endswith(".csv"))
 
 
 def part_cells(given: Iterable[str], name: str, is_csv: bool = False) -> Iterator[tuple[int, list[str]]]:

@@ -34,6 +34,7 @@ def load(
     header: bool | None = None,
     step: StepName = "pixel",
     permute: int | None = None,
+    encoding: str | None = None,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
     artifacts: Artifacts | None = None,
@@ -43,7 +44,8 @@ def load(
     `data` is one or more tables, a folder of IDX files named as MNIST's are, or the name of a known set. Without
     validation files about `share` of the texts is the validation part: those whose hash is low, so that a text that
     comes twice is on one side. Columns are named as the header does, or numbered from 1; without a word about them
-    the one with fewer different values holds the labels. `artifacts` are those of a run, used as they are.
+    the one with fewer different values holds the labels. `encoding` is that of files that are no UTF-8.
+    `artifacts` are those of a run, used as they are.
     """
     data = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not data:
@@ -59,10 +61,16 @@ def load(
     if artifacts is not None and artifacts.tokenizer is None:
         raise DataError(f"expected images, as the run was trained on, found {data[0]}; name a folder of IDX files")
     skipped: list[tuple[Path, str]] = []
-    name, paths = find_tables(data, valid, test, data_dir, cache, lambda path, reason: skipped.append((path, reason)))
-    table = Table(paths["train"], label_column, text_column, header, artifacts)
+
+    def skip(path: Path, reason: str) -> None:
+        skipped.append((path, reason))
+
+    name, paths = find_tables(data, valid, test, data_dir, cache, skip, encoding)
+    table = Table(paths["train"], label_column, text_column, header, artifacts, encoding)
     if "valid" not in paths and not 0 < share < 1:
         raise DataError(f"expected a validation share between 0 and 1, found {share}; or name validation files")
     found = read_texts(name, paths, table, tokenizer, vocab, share, longest, artifacts)
     every = [path for some in paths.values() for path in some]
-    return replace(found, notes=[*describe_skipped(skipped), *found.notes], files=list_files(every, skipped))
+    return replace(
+        found, notes=[*describe_skipped(skipped), *found.notes], files=list_files(every, skipped, other=encoding)
+    )

@@ -5,6 +5,7 @@ from typing import Literal
 
 from ...core.settings import ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
+from ...data.encodings import check_encoding
 from ...data.limits import VOCABULARY
 
 StepName = Literal["pixel", "row"]
@@ -29,11 +30,14 @@ class DataConfig:
     header: bool | None = None
     step: StepName = "pixel"
     permute: int | None = at_least(0, default=None)
+    encoding: str | None = option(None, "Of files that are no UTF-8: their encoding, such as gb18030.")
 
     def __post_init__(self) -> None:
         check_settings(self)
         check_file_names(self)
         known("tokenizer", self.tokenizer, TOKENIZERS)
+        if self.encoding is not None:
+            check_encoding(self.encoding)
 
 
 @dataclass(frozen=True, kw_only=True)

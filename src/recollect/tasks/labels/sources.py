@@ -41,6 +41,7 @@ def find_tables(
     data_dir: StrPath | None,
     cache: StrPath | None,
     skip: Callable[[Path, str], None],
+    encoding: str | None = None,
 ) -> tuple[str, dict[str, list[Path]]]:
     """The name of the data, and its tables by split; `skip` is called with each file in a folder that is none."""
     if len(data) == 1 and str(data[0]) in SETS:
@@ -48,7 +49,7 @@ def find_tables(
         paths = SETS[name].find(data_dir, cache)
     else:
         try:
-            paths = {"train": files(data, skip)}
+            paths = {"train": files(data, skip, encoding)}
         except DataError as error:
             if len(data) == 1 and not path_of(data[0]).exists():
                 raise DataError(f"{error}; known sets are {', '.join(SETS)}") from None
@@ -58,5 +59,5 @@ def find_tables(
         if given:
             # a known set may be measured on by its name: then its test part is what is meant
             only = str(given[0]) if len(given) == 1 else ""
-            paths[split] = SETS[only].find(data_dir, cache)["test"] if only in SETS else files(given, skip)
+            paths[split] = SETS[only].find(data_dir, cache)["test"] if only in SETS else files(given, skip, encoding)
     return name, paths

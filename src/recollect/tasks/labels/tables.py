@@ -24,8 +24,9 @@ class Table:
         text_column: str | None,
         header: bool | None,
         artifacts: Artifacts | None,
+        encoding: str | None = None,
     ) -> None:
-        self.first = paths[0]
+        self.first, self.encoding = paths[0], encoding
         self.header = header
         sample = self._sample(self.first)
         width = len(sample[0])
@@ -60,7 +61,7 @@ class Table:
 
     def _sample(self, path: Path) -> list[list[str]]:
         rows: list[list[str]] = []
-        for number, cells in read_cells(path):
+        for number, cells in read_cells(path, self.encoding):
             if len(cells) < 2:
                 raise _no_separator(path, number, cells[0])
             rows.append(cells)
@@ -105,7 +106,7 @@ class Table:
 
     def rows(self, path: Path) -> Iterator[tuple[int, str, str]]:
         """Line number, text and label of every row, without header and blank lines."""
-        for number, cells in read_cells(path):
+        for number, cells in read_cells(path, self.encoding):
             if len(cells) < 2:
                 raise _no_separator(path, number, cells[0])
             if len(cells) != self.width:

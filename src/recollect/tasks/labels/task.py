@@ -158,7 +158,9 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
         """
         if list(data) == ["mnist"] or find_images(data) is not None:
             return replace(config, data=tuple(data), valid=(), test=())
-        headed = config.header and all(_first_cells(name).isdisjoint(artifacts.classes) for name in data)
+        headed = config.header and all(
+            _first_cells(name, config.encoding).isdisjoint(artifacts.classes) for name in data
+        )
         return replace(config, data=tuple(data), valid=tuple(data), test=tuple(data), header=headed or None)
 
     @classmethod
@@ -398,9 +400,9 @@ def calibration_error(right: np.ndarray, sure: np.ndarray, bins: int = BINS) -> 
     return float(np.abs(gap).sum() / len(sure))
 
 
-def _first_cells(name: str) -> set[str]:
+def _first_cells(name: str, encoding: str | None) -> set[str]:
     """What stands in the first line of a table; nothing where there is no such file."""
-    _, cells = next(read_cells(Path(name)), (0, [])) if Path(name).is_file() else (0, [])
+    _, cells = next(read_cells(Path(name), encoding), (0, [])) if Path(name).is_file() else (0, [])
     return {cell.strip() for cell in cells}
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.errors import RecollectError
 from ...core.trained import Array, Source, TrainedModel
+from ...data.encodings import ENCODING, check_encoding
 from ...data.files import DataError, lines
 from .cells import is_table, read_cells, read_column
 from .labelled import Artifacts, load_artifacts
@@ -109,11 +110,18 @@ class LabelModel(TrainedModel):
         """
         return classify(self._classifier, lines, batch=batch, on_unknown=on_unknown)
 
-    def read(self, path: Path, column: str | None = None) -> Iterator[str]:
-        """The rows of a file: its lines, or of a table the texts of a column. Images are lines, whatever its name."""
+    def read(self, path: Path, column: str | None = None, encoding: str | None = None) -> Iterator[str]:
+        """The rows of a file: its lines, or of a table the texts of a column. Images are lines, whatever its name.
+
+        `encoding` is that of files that are no UTF-8, by default as in training.
+        """
+        if encoding is None:
+            encoding = self._source.settings.get("data", {}).get("encoding")
+        else:
+            check_encoding(encoding)
         if self._classifier.artifacts.tokenizer is None or not (column or is_table(path)):
-            return lines(path)
-        return read_column(read_cells(path), str(path), column)
+            return lines(path, encoding=encoding, flag=ENCODING)
+        return read_column(read_cells(path, encoding), str(path), column)
 
     def probabilities(self, rows: Sequence[Any]) -> Array:
         """The probability of each label (N C), in the order of `labels`; rows as for `classify`, none of them empty."""

@@ -59,6 +59,7 @@ def load(
     test: Sequence[StrPath] | None = None,
     share: float = 0.1,
     letters: bool = False,
+    encoding: str | None = None,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
     existing: Tokenizer | None = None,
@@ -69,21 +70,27 @@ def load(
     for the Python standard library's own source.
     Without validation files (and where the set has none) the last `share` of the characters is the validation part;
     of the standard library it is about that share of the files. With `letters` only a to z and blanks are read.
+    `encoding` is that of files that are no UTF-8; known sets are.
     `tokenizer` is one of `tokenizers.CHOICES`;
     `existing` is one that a run already has, used as it is. For bytes the files may hold any bytes, read as they are.
     """
     skipped: list[tuple[Path, str]] = []
-    name, texts, by_order = _sources(data, valid, test, share, data_dir, cache, skipped)
+    name, texts, by_order = _sources(data, valid, test, share, data_dir, cache, skipped, encoding)
     exact = (tokenizer if existing is None else existing.kind) == Bytes.kind
-    texts = {split: replace(text, letters=letters, exact=exact) for split, text in texts.items()}
+    texts = {split: replace(text, letters=letters, exact=exact, encoding=encoding) for split, text in texts.items()}
+    other = {} if encoding is None else {"encoding": encoding}
     sources = Sources([path for text in texts.values() for path in text.paths])
-    settings = {
-        "tokenizer": tokenizer if existing is None else tokenizers.fingerprint(existing),
-        "vocab": vocab if existing is None else None,
-        "splits": {split: [str(path.absolute()) for path in text.paths] for split, text in texts.items()},
-        "share": share if by_order else None,
-        "letters": letters,
-    } | ({"exact": True} if exact else {})
+    settings = (
+        {
+            "tokenizer": tokenizer if existing is None else tokenizers.fingerprint(existing),
+            "vocab": vocab if existing is None else None,
+            "splits": {split: [str(path.absolute()) for path in text.paths] for split, text in texts.items()},
+            "share": share if by_order else None,
+            "letters": letters,
+        }
+        | ({"exact": True} if exact else {})
+        | other
+    )
     folder = cache_folder(cache) / "text" / name_folder(name, settings)
 
     def make_plan(writer: EntryWriter) -> None:
@@ -96,7 +103,7 @@ def load(
     numbers = tokenizers.fingerprint(plan.tokenizer)
     found: dict[str, Loaded] = {}
     for split, text in texts.items():
-        made_by = {"tokenizer": numbers, "part": [text.start, text.stop], "letters": letters}
+        made_by = {"tokenizer": numbers, "part": [text.start, text.stop], "letters": letters} | other
         entry = Entry(folder, split, sources.subset(text.paths), made_by)
         found[split] = entry.load_or_make(
             partial(_check_tokens, plan.tokenizer), partial(_encode, entry, text, plan.tokenizer)
@@ -119,7 +126,7 @@ def load(
         fingerprint=hash_json({"texts": hashes, "tokenizer": numbers}),
         notes=notes,
         lines={split: part.content["lines"] for split, part in found.items()},
-        files=list_files(sources.paths, skipped, encoding="any bytes" if exact else TEXT),
+        files=list_files(sources.paths, skipped, encoding="any bytes" if exact else TEXT, other=encoding),
     )
 
 
@@ -134,6 +141,7 @@ def _sources(
     data_dir: StrPath | None,
     cache: StrPath | None,
     skipped: list[tuple[Path, str]],
+    encoding: str | None,
 ) -> tuple[str, dict[str, Text], bool]:
     """The name, the texts by split, and whether the validation part has to be cut from the end of the first.
 
@@ -154,12 +162,12 @@ def _sources(
         name = str(data[0])
         paths = find_set(name, TextSet).find(data_dir, cache)
     else:
-        paths = {"train": _files(data, skip)}
+        paths = {"train": _files(data, skip, encoding)}
         first = path_of(data[0]).absolute()
         name = (first.stem if first.is_file() else first.name) + (f"+{len(data) - 1}" if len(data) > 1 else "")
     for split, given in (("valid", valid), ("test", test)):
         if given is not None:
-            paths[split] = files(given, skip)
+            paths[split] = files(given, skip, encoding)
     by_order = "valid" not in paths
     if by_order and not 0 < share < 1:
         raise DataError(f"expected a validation share between 0 and 1, found {share}; or name validation files")
@@ -169,9 +177,9 @@ def _sources(
     return name, {split: Text(tuple(paths[split])) for split in SPLITS if split in paths}, by_order
 
 
-def _files(data: Sequence[StrPath], skip: Callable[[Path, str], None]) -> list[Path]:
+def _files(data: Sequence[StrPath], skip: Callable[[Path, str], None], encoding: str | None) -> list[Path]:
     try:
-        return files(data, skip)
+        return files(data, skip, encoding)
     except DataError as error:
         if len(data) == 1 and not path_of(data[0]).exists():
             raise DataError(f"{error}; known sets are {', '.join(sets_of(TextSet, TranslationSet))}") from None

@@ -5,6 +5,7 @@ from typing import Literal
 
 from ...core.settings import BpttName, ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
+from ...data.encodings import check_encoding
 from ...data.limits import VOCABULARY
 
 UNKNOWN = "unknown"  # in place of the data of a run whose weights were trained elsewhere
@@ -25,11 +26,19 @@ class DataConfig:
     vocab: int | None = option(None, "Vocabulary size, for words and bpe.", short_numbers=True, most=VOCABULARY)
     share: float = 0.1
     letters: bool = False
+    encoding: str | None = option(None, "Of files that are no UTF-8: their encoding, such as gb18030.")
 
     def __post_init__(self) -> None:
         check_settings(self)
         check_file_names(self)
         known("tokenizer", self.tokenizer, TOKENIZERS)
+        if self.encoding is not None:
+            check_encoding(self.encoding)
+            if self.tokenizer == "bytes":
+                raise ContractError(
+                    "text: expected encoding with a tokenizer of characters, found it with bytes, which are read as "
+                    "they are; leave it out"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,6 +67,7 @@ def load(
     chain: int | None = None,
     count: int = COUNT,
     highest: int = HIGHEST,
+    encoding: str | None = None,
     seed: int = 0,
     data_dir: StrPath | None = None,
     cache: StrPath | None = None,
@@ -83,7 +84,8 @@ def load(
     `tokenizer` is one of `data.TOKENIZERS`, of `vocab` tokens, for each language, or with `joint` for both together;
     `target_tokenizer` is another one for the target.
     Training leaves out pairs with more than `longest` tokens on a side. `existing` are the tokenizers of a run, used as
-    they are. `chain` joins sentences to texts of up to so many words (`sources.Chained`), to see what length does.
+    they are. `encoding` is that of files that are no UTF-8.
+    `chain` joins sentences to texts of up to so many words (`sources.Chained`), to see what length does.
     """
     if longest < 1:
         raise DataError(f"expected sentences of at least 1 token, found longest={longest}")
@@ -96,7 +98,7 @@ def load(
     if pair is None and existing is not None and existing[0].preparation.language != SIDES[0]:
         pair = f"{existing[0].preparation.language}-{existing[1].preparation.language}"
     made = Numbers(count=count, highest=highest, seed=seed)
-    found = find_sources(data, pair, {"valid": valid, "test": test}, columns, made, data_dir, cache)
+    found = find_sources(data, pair, {"valid": valid, "test": test}, columns, made, data_dir, cache, encoding)
     carved = tuple(split for split in ("valid", "test") if split not in found.parts)
     if chain is not None:
         if carved:
@@ -144,7 +146,7 @@ def load(
         fingerprint=encoded.fingerprint,
         notes=[*found.notes, *encoded.notes],
         left_out=encoded.left_out,
-        files=list_files(sources.paths),
+        files=list_files(sources.paths, other=encoding),
     )
 
 

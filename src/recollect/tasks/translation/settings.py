@@ -6,6 +6,7 @@ from typing import Literal
 
 from ...core.settings import ContractError, at_least, check_file_names, check_settings, known, option
 from ...data import TOKENIZERS
+from ...data.encodings import check_encoding
 from ...data.limits import VOCABULARY
 
 LONGEST = 250  # tokens of a sentence that is trained on
@@ -40,11 +41,14 @@ class DataConfig:
     chain: int | None = at_least(1, default=None, most=1_000_000)
     count: int = at_least(1, default=COUNT, most=MOST)
     highest: int = HIGHEST
+    encoding: str | None = option(None, "Of files that are no UTF-8: their encoding, such as gb18030.")
 
     def __post_init__(self) -> None:
         check_settings(self)
         check_file_names(self)
         known("tokenizer", self.tokenizer, TOKENIZERS)
+        if self.encoding is not None:
+            check_encoding(self.encoding)
         if self.target_tokenizer is not None:
             known("target_tokenizer", self.target_tokenizer, TOKENIZERS)
             if self.joint:

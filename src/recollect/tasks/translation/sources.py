@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...data.byte_files import StrPath, path_of
+from ...data.encodings import ENCODING
 from ...data.errors import DataError
 from ...data.files import files, lines
 from ...data.known import TextSet, TranslationSet, find_set, sets_of
@@ -40,16 +41,17 @@ class TwoFiles:
 
     source: Path
     target: Path
+    encoding: str | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         return self.source, self.target
 
     def describe(self) -> list[Any]:
-        return [str(path.absolute()) for path in self.paths]
+        return [*(str(path.absolute()) for path in self.paths), *([self.encoding] if self.encoding else [])]
 
     def check(self) -> None:
-        first, second = (sum(1 for _ in _lines(path)) for path in self.paths)
+        first, second = (sum(1 for _ in _lines(path, self.encoding)) for path in self.paths)
         if first != second:
             raise DataError(
                 f"expected as many lines in {self.source} as in {self.target}, found {first:,} and {second:,}; "
@@ -58,7 +60,7 @@ class TwoFiles:
 
     def __iter__(self) -> Iterator[tuple[str, str] | None]:
         # not strict: files that change while they are read are refused at the end, by their stamps
-        return zip(_lines(self.source), _lines(self.target), strict=False)
+        return zip(*(_lines(path, self.encoding) for path in self.paths), strict=False)
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,14 @@ class Table:
 
     path: Path
     columns: tuple[int, int]  # counted from 1
+    encoding: str | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         return (self.path,)
 
     def describe(self) -> list[Any]:
-        return [str(self.path.absolute()), *self.columns]
+        return [str(self.path.absolute()), *self.columns, *([self.encoding] if self.encoding else [])]
 
     def check(self) -> None:
         if min(self.columns) < 1:
@@ -90,7 +93,7 @@ class Table:
 
     def __iter__(self) -> Iterator[tuple[str, str] | None]:
         first, second = self.columns
-        for line in _lines(self.path):
+        for line in _lines(self.path, self.encoding):
             cells = line.split("\t")
             if len(cells) >= max(self.columns):
                 yield cells[first - 1], cells[second - 1]
@@ -167,9 +170,9 @@ def _joined(pairs: list[tuple[str, str]]) -> tuple[str, str]:
     return first, second
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path, encoding: str | None) -> Iterator[str]:
     """The lines of a file. Only \\n ends one; a \\r at its end goes."""
-    return (line.rstrip("\r") for line in lines(path, SENTENCE))
+    return (line.rstrip("\r") for line in lines(path, SENTENCE, encoding=encoding, flag=ENCODING))
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,7 @@ def find_sources(
     made: Numbers,
     data_dir: StrPath | None,
     cache: StrPath | None,
+    encoding: str | None,
 ) -> PairSources:
     """The source of each split, from what was given on the command line."""
     languages = None if pair is None else _languages(pair)
@@ -201,9 +205,10 @@ def find_sources(
     elif len(items) == 1 and str(items[0]) in sets_of(TextSet, TranslationSet):
         found = _known(str(items[0]), languages, data_dir, cache)
     else:
-        found = _local(items, languages, columns, [split for split, some in given.items() if some is not None])
+        named = [split for split, some in given.items() if some is not None]
+        found = _local(items, languages, columns, named, encoding)
     parts = {
-        split: _part(_items(some), languages or found.languages, columns)
+        split: _part(_items(some), languages or found.languages, columns, encoding)
         for split, some in given.items()
         if some is not None
     }
@@ -237,13 +242,17 @@ def _known(
 
 
 def _local(
-    items: list[StrPath], languages: tuple[str, str] | None, columns: tuple[int, int], given: Sequence[str]
+    items: list[StrPath],
+    languages: tuple[str, str] | None,
+    columns: tuple[int, int],
+    given: Sequence[str],
+    encoding: str | None,
 ) -> PairSources:
     """Pairs in files, and the files beside them for the splits that are not `given`."""
     paths = [path_of(item) for item in items]
     if len(paths) == 1 and languages and paths[0].is_dir() and _of_prefix(paths[0] / "train", languages):
         paths = [paths[0] / "train"]
-    parts: dict[str, Part] = {"train": _part(paths, languages, columns)}
+    parts: dict[str, Part] = {"train": _part(paths, languages, columns, encoding)}
     notes: list[str] = []
     name = paths[0].absolute().name.removesuffix(".gz")
     if len(paths) == 2:
@@ -255,7 +264,7 @@ def _local(
         name = paths[0].absolute().parent.name or name
         for split, prefixes in _beside(paths[0], languages).items():
             if prefixes and split not in given:
-                parts[split] = _part(prefixes[:1], languages, columns)
+                parts[split] = _part(prefixes[:1], languages, columns, encoding)
                 others = ", ".join(path.name for path in prefixes[1:])
                 unused = f"; not used: {others}" if others else ""
                 notes.append(f"{split}: {prefixes[0].name}, found beside train{unused}")
@@ -289,16 +298,18 @@ def _of_prefix(prefix: Path, languages: tuple[str, str]) -> list[Path]:
     return found
 
 
-def _part(items: Sequence[StrPath], languages: tuple[str, str] | None, columns: tuple[int, int]) -> Part:
+def _part(
+    items: Sequence[StrPath], languages: tuple[str, str] | None, columns: tuple[int, int], encoding: str | None
+) -> Part:
     paths = [path_of(item) for item in items]
     if len(paths) == 2:
-        return TwoFiles(_file(paths[0]), _file(paths[1]))
+        return TwoFiles(_file(paths[0]), _file(paths[1]), encoding)
     if len(paths) != 1:
         raise DataError(f"expected a prefix, a table or two files, found {len(paths)} names; name one or two")
     path = paths[0]
     two = _of_prefix(path, languages) if languages and path.name else []
     if len(two) == 2:
-        return TwoFiles(two[0], two[1])
+        return TwoFiles(two[0], two[1], encoding)
     if not path.exists():
         folder = path.absolute().parent
         ends = sorted(p.name for p in folder.iterdir() if p.name.startswith(f"{path.name}.")) if folder.is_dir() else []
@@ -309,7 +320,7 @@ def _part(items: Sequence[StrPath], languages: tuple[str, str] | None, columns: 
             raise DataError(
                 f"expected {wanted} (or .gz) in {folder}, found {', '.join(ends[:8])}; name the pair, as --pair {pair}"
             )
-    return Table(_file(path), columns)
+    return Table(_file(path), columns, encoding)
 
 
 def _file(path: Path) -> Path:

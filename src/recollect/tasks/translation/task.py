@@ -320,7 +320,7 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
             "forced": forced,
             "exposure": self.free_running(model, split),
             "baselines": self.baselines(split),
-            "compared": {"name": "nats_per_token", "value": forced["nats_per_token"]},
+            "compared": self.compared(forced),
         } | ({"pieces": in_pieces} if options.get("pieces") else {})
 
     @classmethod

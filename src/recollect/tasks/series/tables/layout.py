@@ -29,7 +29,7 @@ class Layout:
     zone: str | None = option(None, "Of series: the time zone of times without one, such as Europe/Berlin.")
     time_format: str | None = option(None, "Of series: how times are written, such as %d.%m.%Y %H:%M.")
     decimal: DecimalName = "auto"
-    encoding: str | None = option(None, "Of series: the encoding of the file, such as gb18030 (default: UTF-8).")
+    encoding: str | None = option(None, "Of files that are no UTF-8: their encoding, such as gb18030.")
     header: HeaderName = "auto"
 
     def check_names(self) -> None:

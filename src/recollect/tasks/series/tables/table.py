@@ -16,8 +16,9 @@ import numpy as np
 
 from ....core.limits import check_fits
 from ....data.byte_files import StrPath, path_of
+from ....data.encodings import ENCODING
 from ....data.errors import DataError
-from ....data.files import chunks, chunks_as, some_of
+from ....data.files import chunks, some_of
 from ....data.limits import COLUMNS
 from .cells import MISSING, Column, is_number, read_numbers
 from .clock import Clock, Moments, can_read, read_moments, reader_of
@@ -214,7 +215,7 @@ def _cells(path: Path, name: str, encoding: str | None) -> tuple[list[list[str]]
 def _text(path: Path, encoding: str | None) -> str:
     """All of a file, where its cells fit into memory."""
     found, size = [], 0
-    for chunk in chunks(path, flag="--encoding") if encoding is None else chunks_as(path, encoding):
+    for chunk in chunks(path, encoding=encoding, flag=ENCODING):
         found.append(chunk)
         size += len(chunk)
         check_fits(HELD * size, f"the table {path}", "give fewer rows or columns")
