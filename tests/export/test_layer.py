@@ -16,7 +16,17 @@ from recollect.models import language
 QUICK = {"rnn": {}, "conv": {}, "attention": {"heads": 2}}
 OTHERS = {
     name: {"heads": 2, "mini_batch": 4} if name.startswith("ttt") else {}
-    for name in ("window", "lstm", "gru", "linear-attention", *tiny.MATRICES, "ttt-linear", "ttt-mlp")
+    for name in (
+        "window",
+        "lstm",
+        "gru",
+        "mingru",
+        "minlstm",
+        "linear-attention",
+        *tiny.MATRICES,
+        "ttt-linear",
+        "ttt-mlp",
+    )
 }
 
 

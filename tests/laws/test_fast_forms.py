@@ -9,7 +9,8 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from laws.cases import every_layer
 from recollect.core import state as states
 from recollect.kernels import matrix as chunks
-from recollect.layers import combine, dropout, gru, matrix, norm, soft_align, ttt
+from recollect.kernels.recurrent.scan import CHUNK
+from recollect.layers import combine, dropout, gru, matrix, norm, scanned, soft_align, ttt
 
 
 class Operations(TorchFunctionMode):
@@ -54,6 +55,8 @@ def piece(config):
     for part in parts(config):
         if isinstance(part, ttt.Config):
             return part.mini_batch
+        if isinstance(part, scanned.ScannedConfig):
+            return CHUNK
         if isinstance(part, matrix.Config) and (part.forget != "none" or part.write == "delta"):
             return chunks.steps_together(part.forget == "channel", part.write == "delta")
     return None

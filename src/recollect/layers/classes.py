@@ -23,6 +23,8 @@ from .linear_attention import LinearAttention
 from .lstm import LSTM
 from .mamba2 import Mamba2
 from .matrix import Matrix
+from .mingru import MinGRU
+from .minlstm import MinLSTM
 from .mlp import FeedForward
 from .norm import Norm
 from .position import Position
@@ -49,6 +51,8 @@ LAYERS = {  # by the name that `build` knows
     "rnn": RNN,
     "lstm": LSTM,
     "gru": GRU,
+    "mingru": MinGRU,
+    "minlstm": MinLSTM,
     "conv": CausalConv,
     "attention": Attention,
     "linear-attention": LinearAttention,

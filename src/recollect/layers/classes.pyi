@@ -21,6 +21,8 @@ from . import (
     lstm,
     mamba2,
     matrix,
+    mingru,
+    minlstm,
     mlp,
     norm,
     position,
@@ -146,6 +148,39 @@ class GRU(gru.GRU):
         batch_first: Literal[True] = True,
         bidirectional: Literal[False] = False,
         proj_size: Literal[0] = 0,
+    ) -> None: ...
+
+class MinGRU(mingru.MinGRU):
+    """A GRU without a reset gate, whose update gate and candidate are functions of x alone."""
+
+    @overload
+    def __init__(self, config: mingru.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        candidate: Literal["linear", "positive"] = "linear",
+        forget_bias: float = 0.0,
+        bias: bool = True,
+    ) -> None: ...
+
+class MinLSTM(minlstm.MinLSTM):
+    """An LSTM without a cell beside h, whose gates and candidate are functions of x alone."""
+
+    @overload
+    def __init__(self, config: minlstm.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        candidate: Literal["linear", "positive"] = "linear",
+        forget_bias: float = 0.0,
+        bias: bool = True,
+        normalise: bool = True,
     ) -> None: ...
 
 class CausalConv(conv.CausalConv):

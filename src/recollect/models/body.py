@@ -44,6 +44,8 @@ KINDS: dict[str, Kind] = {
     "rnn": Kind("rnn"),
     "lstm": Kind("lstm"),
     "gru": Kind("gru"),
+    "mingru": Kind("mingru", block="residual"),
+    "minlstm": Kind("minlstm", block="residual"),
     "tcn": Kind("tcn-block", dropout=True, dilated=True),
     "transformer": Kind("attention", {"bias": False}, "residual", "rotary", heads=True, dropout=True),
     "linear-transformer": Kind("linear-attention", block="residual", heads=True),

@@ -349,6 +349,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "vocab": "Size of the vocabulary: half keys, half values.",
         "power": "How far from the pairs the questions stand: the smaller, the nearer most of them.",
         "filler": "What stands between the questions: token 0, or random tokens.",
+        "rounds": "How often each key is given, each time with another value; the last one counts.",
     },
     "tasks.memory.data.Parity": {"length": "Bits of a row (the dial)."},
     "tasks.memory.data.Gap": {
@@ -394,6 +395,11 @@ MEANINGS: dict[str, dict[str, str]] = {
     "layers.rnn": {"nonlinearity": "Activation function of the recurrence."},
     "layers.lstm": {"forget_bias": "Initial bias of the forget gate; 1 forgets less at the start."},
     "layers.gru": {"reset": "The reset gate acts after the recurrent product (as in torch), or before it (Cho 2014)."},
+    "layers.scanned": {
+        "candidate": "The new value is linear in the input, or passed through a function that makes it positive.",
+        "forget_bias": "Added to what keeps the state, and not learned; above 0 the layer forgets less.",
+    },
+    "layers.minlstm": {"normalise": "Divide the forget and the input gate by their sum."},
     "layers.tcn": {
         "kernel": "Taps of each of a block's two convolutions.",
         "dilation": "Steps between taps; by default 1, 2, 4, … from layer to layer.",

@@ -48,6 +48,8 @@ MODELS = {  # never change a line: figures that were printed stand by it
     "dot": Look(BROWN, 0),
     "features": Look(INDIGO, 1),
     "biases": Look(BLACK, 3, True),
+    "mingru": Look(GREEN, 6, True),
+    "minlstm": Look(ORANGE, 7, True),
 }
 LAYERS = {  # layers look like the models that are made of them
     "attention": MODELS["transformer"],
