@@ -9,7 +9,6 @@ LINES, FILES = 400, 25
 LARGER = {
     "core/laws.py": "nine laws of the contract, one list",
     "models/seq2seq.py": "five decoders behind one set of settings",
-    "training/meanings.py": "a sentence for every setting, one table",
     "tasks/labels/task.py": "a task is one class",
     "tasks/series/task.py": "a task is one class",
     "tasks/text/task.py": "a task is one class",
