@@ -12,3 +12,7 @@ PICTURE_PIXELS = 50_000_000  # of a picture that is read whole
 PICTURE_BYTES = 1 << 29  # of a picture's file
 CAPTION = 10_000  # characters of a caption
 VOCABULARY = 1 << 21  # tokens: more than there are characters
+SOUND_RATES = (4_000, 192_000)  # samples a second
+SOUND_CHANNELS = 64
+SOUND_SECONDS = 3_600  # of one recording
+SOUND_BYTES = 1 << 32  # of a recording's file
