@@ -28,11 +28,12 @@ class Request:
     steps: int | None = option(None, "Steps of each.", most=MOST_STEPS)
     text: str | None = option(None, "This text in place of validation.")
     image: str | None = option(None, "Of captions: this picture.")
+    sound: str | None = option(None, "Of transcribe: this recording.")
 
     @property
     def own_data(self) -> bool:
         """Whether the run's own data are read."""
-        return self.text is None and self.image is None
+        return self.text is None and self.image is None and self.sound is None
 
 
 @dataclass(frozen=True)
