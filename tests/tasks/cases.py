@@ -6,6 +6,7 @@ A task that makes its own data needs no entry in SMALL.
 import gzip
 import math
 import struct
+import wave
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +111,30 @@ def folder_of(path, count=30, captions_file="captions.tsv"):
     return path
 
 
+def write_sound(path, letters, rate=8_000):
+    """A recording of 16 bits in which each letter is a tone."""
+    draw = np.random.default_rng(sum(map(ord, path.name)))
+    at = np.arange(rate // 4) / rate
+    tones = [0.3 * np.sin(2 * np.pi * 300 * (1 + "abc".index(letter)) * at) for letter in letters]
+    samples = np.concatenate(tones) + draw.normal(0, 0.01, len(tones) * len(at))
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((32_000 * samples).astype("<i2").tobytes())
+
+
+def sounds_of(path, count=30):
+    """A folder of recordings with a table of their transcripts."""
+    path.mkdir()
+    texts = ["abc"[number % 3] + "acb"[number // 3 % 3] for number in range(count)]
+    for number, text in enumerate(texts):
+        write_sound(path / f"s{number}.wav", text)
+    rows = [f"s{number}.wav\t{text}\tp{number % 2}" for number, text in enumerate(texts)]
+    (path / "transcripts.tsv").write_text("\n".join(["file\ttext\tspeaker", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
 def write_data(folder):
     """The files that the runs of SMALL read."""
     (folder / "text.txt").write_text(tiny.prose(400), encoding="utf-8")
@@ -119,6 +144,7 @@ def write_data(folder):
     table(folder / "pairs-valid.tsv", VALID)
     write_images(folder / "images")
     folder_of(folder / "photos")
+    sounds_of(folder / "said")
 
 
 CHANGES = {  # of those files, such that other data are read
@@ -128,6 +154,7 @@ CHANGES = {  # of those files, such that other data are read
     "pairs.tsv": (b"fish", b"bird"),
     "images/train-images-idx3-ubyte": (b"\x14", b"\x15"),
     "photos/captions.tsv": (b"fine", b"nice"),
+    "said/transcripts.tsv": (b"\tab\t", b"\tad\t"),
 }
 
 
@@ -230,6 +257,17 @@ SMALL = {
             "lstm, images": {"data": "images", "width": 8, "layers": 2, "permute": 0, "choose": "nats"},
             "tcn, images": {"data": "images", "width": 8, "layers": 2, "step": "row", "pool": "mean"},
             "bag": {},
+        },
+    ),
+    "transcribe": Small(
+        settings={"batch": 4, "count": 6, "takes": 10, "letters": 3, "bands": 16, "eval_rows": 4, "beam": 2, "extra": 3},
+        models={
+            "ctc": {"width": 8, "layers": 1},
+            "ctc, both ways": {"width": 8, "layers": 2, "both_ways": True, "dropout": 0.2, "speed": 0},
+            "ctc, folder": {"data": "said", "encoder": "lstm", "width": 8, "stack": 2},
+            "attend": {"width": 8},
+            "fixed, folder": {"data": "said", "width": 8, "cell": "lstm"},
+            "transformer": {"width": 8, "heads": 2},
         },
     ),
     "ratings": Small(

@@ -184,7 +184,8 @@ def spread_evenly(count: int, rows: int) -> np.ndarray:
 class Reading:
     """The result of an instrument: `summary` in lines of text, `figures` with every number, `charts` by importance.
 
-    `picture` is what attention weights are drawn over: H W 3, from 0 to 255. `notes` are about the data;
+    `picture` is what attention weights are drawn over: H W 3, from 0 to 255; or `spectrum`, the frames of a sound, T
+    bands, with the seconds of a frame and of a step of the weights among the figures. `notes` are about the data;
     `model` is the name of the one that was looked at.
     """
 
@@ -192,6 +193,7 @@ class Reading:
     figures: dict[str, Any] = field(default_factory=dict)
     charts: Sequence[Chart | Map] = ()
     picture: Any = None
+    spectrum: Any = None
     notes: Sequence[str] = ()
     model: str = ""
 

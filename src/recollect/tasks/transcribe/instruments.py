@@ -91,6 +91,7 @@ def read_alignment(run: LoadedRun[Any, Any], options: AlignmentOptions) -> Readi
         "characters": found.characters,
         "kind": found.kind,
         "seconds_of_a_step": artifacts.seconds,
+        "seconds_of_a_frame": artifacts.seconds / artifacts.stack,
         "weights": found.weights.tolist(),
         "spans": [list(span) for span in found.spans],
     }
@@ -107,7 +108,7 @@ def read_alignment(run: LoadedRun[Any, Any], options: AlignmentOptions) -> Readi
             f"{name} {begin:.2f}–{end:.2f}" for name, (begin, end) in zip(found.characters, found.spans, strict=True)
         )
         summary.append(f"seconds on the likeliest path: {heard_at}")
-    return Reading(summary=summary, figures=figures, charts=charts)
+    return Reading(summary=summary, figures=figures, charts=charts, spectrum=heard.frames.numpy())
 
 
 @torch.no_grad()
