@@ -31,7 +31,9 @@ def test_each_character_has_a_row_at_its_time_on_one_scale():
     assert set(other[0, :, 3].tolist()) == {round(255 * 0.04 / 0.8)}, "what is spread evenly is pale"
     whole = pictures(drawn, "smooth")
     assert len(whole) == 3, "the spectrogram, and one strip a character"
-    assert float(sharp.get("width")) == pytest.approx(float(whole[0][0].get("width")), abs=0.2), "both are a second long"
+    assert float(sharp.get("width")) == pytest.approx(float(whole[0][0].get("width")), abs=0.2), (
+        "both are a second long"
+    )
     assert float(even.get("y")) > float(sharp.get("y"))
     assert ">seconds</text>" in drawn
     assert ">0.8</text>" in drawn, "the middle of the axis, or the end of the scale"

@@ -260,7 +260,16 @@ SMALL = {
         },
     ),
     "transcribe": Small(
-        settings={"batch": 4, "count": 6, "takes": 10, "letters": 3, "bands": 16, "eval_rows": 4, "beam": 2, "extra": 3},
+        settings={
+            "batch": 4,
+            "count": 6,
+            "takes": 10,
+            "letters": 3,
+            "bands": 16,
+            "eval_rows": 4,
+            "beam": 2,
+            "extra": 3,
+        },
         models={
             "ctc": {"width": 8, "layers": 1},
             "ctc, both ways": {"width": 8, "layers": 2, "both_ways": True, "dropout": 0.2, "speed": 0},

@@ -9,7 +9,6 @@
 One recording is in memory at a time. What cannot be used is counted and named.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypedDict
@@ -122,7 +121,7 @@ def assemble(config: DataConfig, source: Source, found: Loaded, artifacts: Artif
         for split, lists in content["splits"].items()
     }
     if config.whole and "valid" in every:
-        every = {split: every["valid"] for split in SPLITS}
+        every = dict.fromkeys(SPLITS, every["valid"])
     for split in ("train", "valid"):
         if split not in every:
             total = sum(map(len, every.values()))

@@ -49,6 +49,7 @@ class TranscribeExports(Exports):
         pieces = [tokenizer.tokenizer.decode([number]) for number in range(tokenizer.tokenizer.size)]
         found = {
             "pieces": pieces,
+            "between": "",
             "banned": [tokenizer.pad, tokenizer.begin, *artifacts.banned],
             "mel": artifacts.mel.to_json(),
             "scaler": artifacts.scaler.to_json(),

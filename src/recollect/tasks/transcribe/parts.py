@@ -124,9 +124,9 @@ class Part:
         own = self.recordings.lengths()[plan.members]
         rows = np.repeat(np.arange(len(plan)), plan.sizes())
         silent = np.repeat(np.arange(len(plan)), plan.sizes() + 1)
-        return np.bincount(rows, own, len(plan)).astype(np.int64) + np.bincount(
-            silent, plan.gaps, len(plan)
-        ).astype(np.int64)
+        return np.bincount(rows, own, len(plan)).astype(np.int64) + np.bincount(silent, plan.gaps, len(plan)).astype(
+            np.int64
+        )
 
     def texts(self) -> list[str]:
         """The text of each string of a fixed plan, or of each recording."""

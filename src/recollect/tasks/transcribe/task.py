@@ -23,15 +23,13 @@ from torch import Tensor, nn
 from ...core import laws, pieces
 from ...core.artifacts import artifact_path
 from ...core.contract import ContractError, Memory
-from ...core.settings import find_name
 from ...core.summary import DataSummary
 from ...core.task import LoadedRun, LoadRun, Loss, RunConfig, RunError, building, describe_model
 from ...data.files import DataError, absolute_name
 from ...data.tokenizers.sentences import SentenceTokenizer
 from ...decode.beam import Config as Search
 from ...layers import own_layers
-from ...models import ctc, seq2seq
-from ...models.body import kind_of
+from ...models import ctc, listen, seq2seq
 from ..decoding import SAMPLES, DecodingTask, greedy_settings, logits_of, search_settings, token_losses
 from . import data, errors, model, probe
 from .augment import alter
@@ -67,6 +65,7 @@ class TranscribeTask(DecodingTask[Transcribed, Artifacts]):
     data_config = DataConfig
     task_config = Config
     exports = TranscribeExports()
+    model_config = listen.Config
     in_nats = False
     baseline_metric = None
     usual: ClassVar[Mapping[str, str]] = {
@@ -94,9 +93,7 @@ class TranscribeTask(DecodingTask[Transcribed, Artifacts]):
     def model_settings(cls, model: str) -> dict[str, Any]:
         if model == CTC:
             return {"model": ctc.Config}
-        return super().model_settings(model) | {"model": cls.config_of(model)}
-
-    config_of = staticmethod(model.config_of)
+        return super().model_settings(model)
 
     @classmethod
     def unused_settings(cls, model: str) -> Sequence[str]:

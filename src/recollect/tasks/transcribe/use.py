@@ -220,9 +220,7 @@ def as_samples(sound: Any, wanted: int, rate: int | None = None) -> np.ndarray:
 
 
 @torch.inference_mode()
-def hear(
-    model: Any, artifacts: Artifacts, sounds: Iterable[tuple[str, np.ndarray]], search: Search
-) -> Iterator[Heard]:
+def hear(model: Any, artifacts: Artifacts, sounds: Iterable[tuple[str, np.ndarray]], search: Search) -> Iterator[Heard]:
     """The texts of each recording, in order."""
     waiting = iter(sounds)
     while some := list(islice(waiting, TOGETHER)):
