@@ -168,7 +168,7 @@ def test_both_ways_are_refused_where_no_whole_sequence_is_given(name):
     assert one_line(caught)
 
 
-@pytest.mark.parametrize("name", ["labels", "translation", "transcribe"])
+@pytest.mark.parametrize("name", READERS)
 def test_a_reader_of_whole_sequences_says_how_both_ways_are_called(name):
     kind = tasks.find(name)
     assert runs.configure(kind, {"both_ways": "true"}, model=kind.default).model["both_ways"] is True

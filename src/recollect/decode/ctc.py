@@ -199,7 +199,8 @@ def align(logp: Array, tokens: Sequence[int]) -> list[Span]:
 def check(logp: Array) -> None:
     if logp.ndim != 2 or not len(logp) or logp.shape[1] < 2:
         raise ContractError(
-            f"ctc: expected log-probabilities of steps and at least two labels, the blank last, found shape {logp.shape}"
+            f"ctc: expected log-probabilities of steps and at least two labels, the blank last, found shape "
+            f"{logp.shape}"
         )
     if np.isnan(logp).any():
         raise ContractError("ctc: expected log-probabilities, found NaN: the model's weights or its input hold one")

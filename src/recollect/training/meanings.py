@@ -253,7 +253,7 @@ _TRANSCRIBE = {
     "speaker": "Who is heard in the test alone; none: the test has everybody.",
     "letters": "Letters that the generated tones spell.",
     "takes": "Recordings of each letter that are generated.",
-    "held_out": "Share of a folder's recordings for validation, and as much for the test, where its table has no parts.",
+    "held_out": "Share of a folder's recordings for validation, and as much for the test, where no table says it.",
     "whole": "Every part is all of the folder, as when a run is measured on another one.",
     "lower": "Capital letters of the transcripts are made small.",
     "longest": "Training leaves out recordings of more seconds.",

@@ -11,6 +11,7 @@ One recording is in memory at a time. What cannot be used is counted and named.
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, TypedDict
 
 import numpy as np
@@ -189,7 +190,7 @@ def leave_out(config: DataConfig, own: Recordings, artifacts: Artifacts, notes: 
     lengths, rate = own.lengths(), artifacts.mel.rate
     short = lengths <= config.longest * rate
     texts = [artifacts.tokenizer.prepared(text) for text in own.texts]
-    needed = np.array([len(text) + sum(a == b for a, b in zip(text, text[1:], strict=False)) for text in texts])
+    needed = np.array([len(text) + sum(a == b for a, b in pairwise(text)) for text in texts])
     room = np.array([artifacts.count(int(length)) for length in lengths]) >= np.maximum(needed, 1)
     for kept, why in (
         (short, f"of more than {config.longest:g} s"),

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class Tones(Source):
     rate: int
     name = TONES
     join = JOIN
-    paths = []
+    paths: ClassVar[list[Path]] = []
 
     def describe(self) -> dict[str, Any]:
         return vars(self)

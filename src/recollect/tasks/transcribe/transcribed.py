@@ -73,9 +73,9 @@ class Artifacts:
         return torch.from_numpy(self.scaler.scale(frames.numpy()))
 
     def steps(self, samples: Any) -> Tensor:
-        """Samples at the rate of `mel` → S D, at least one: what the model reads. Frames that fill no step are left out.
+        """Samples at the rate of `mel` → S D, at least one: what the model reads.
 
-        A sound shorter than a step is taken to be followed by silence.
+        Frames that fill no step are left out; a sound shorter than a step is taken to be followed by silence.
         """
         missing = self.mel.window_samples + (self.stack - 1) * self.mel.hop_samples - len(samples)
         if missing > 0:
