@@ -159,9 +159,10 @@ def test_a_setting_that_cannot_be_is_one_line(name, settings, model, given, mess
     assert one_line(caught)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in tasks.names() if name not in ("labels", "translation", "transcribe")]
-)
+READERS = ("labels", "translation", "transcribe")  # of whole sequences
+
+
+@pytest.mark.parametrize("name", [name for name in tasks.names() if name not in READERS])
 def test_both_ways_are_refused_where_no_whole_sequence_is_given(name):
     with pytest.raises(ValueError, match="both_ways") as caught:
         runs.configure(tasks.find(name), {"both_ways": "true"}, model=tasks.find(name).default)
