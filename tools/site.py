@@ -62,6 +62,11 @@ def stage(root: Path, place: Path) -> None:
     shutil.copytree(root / "docs", place / "docs")
     for name in PAGES:
         shutil.copy(root / name, place / name)
+    pages = sorted(place.rglob("*.md"))
+    for page in pages:
+        partner = page.with_suffix(".zh.md")
+        if not page.name.endswith(CHINESE) and partner not in pages and page.name != "README.md":
+            shutil.copy(page, partner)  # shown in English among the Chinese pages, with links to those
     for page in sorted(place.rglob("*.md")):
         text = page.read_text(encoding="utf-8") + notebook_link(page)
         page.write_text(prepare(text, page.relative_to(place), root, place), encoding="utf-8")

@@ -17,6 +17,7 @@ READERS = (
     "runs of text", "runs of translation", "runs of series", "runs of captions", "runs of labels", "runs of ratings",
     "runs of memory", "checkpoints", "states", "settings", "recipes", "races", "claims", "caches", "ARPA", "layers",
     "texts", "tables of series", "tables of labels", "tables of ratings", "sentence pairs", "IDX", "pictures",
+    "recordings",
 )  # fmt: skip
 FEW, MANY = 3, 60
 

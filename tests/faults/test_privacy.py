@@ -136,6 +136,7 @@ def test_a_claim_that_broke_names_no_place(home, monkeypatch):
 
     claim = Claim(statement="It is so.", sources=("a book",), experiment="look", decided="by looking", run=run)
     monkeypatch.setattr(runner, "load", lambda name: claim)
+    monkeypatch.setattr(runner, "code_of", lambda name, full: "code")
     (row,) = runner.run(["mine"], Effort(), home / "claims", lambda text, end: None)
     assert row["summary"].endswith("'…/b.txt'")
     assert marks_in((home / "claims" / "claims.jsonl").read_bytes()) == []

@@ -44,6 +44,13 @@ def test_a_chinese_page_leads_to_chinese_pages(checkout, tmp_path):
     assert "[另一页](page.md) [说明](../README.md)" in (place / "docs" / "page.zh.md").read_text()
 
 
+def test_a_page_without_a_translation_leads_to_chinese_pages_where_it_is_shown_among_them(checkout, tmp_path):
+    (checkout / "docs" / "map.md").write_text("# The map\n\n[中文](page.zh.md)\n")
+    place, _ = staged(checkout, tmp_path)
+    assert "[中文](../../zh/docs/page/)" in (place / "docs" / "map.md").read_text()
+    assert "[中文](page.md)" in (place / "docs" / "map.zh.md").read_text()
+
+
 def test_formulas_become_mathml_and_code_stays_as_it_is(checkout, tmp_path):
     _, text = staged(checkout, tmp_path)
     assert "<math" in text

@@ -4,6 +4,7 @@ A task that makes its own data needs no entry in SMALL.
 """
 
 import gzip
+import io
 import math
 import struct
 import wave
@@ -135,6 +136,29 @@ def sounds_of(path, count=30):
     return path
 
 
+def recording(hertz, seconds=0.2, rate=8_000, seed=0):
+    """A WAV file of a tone and some noise."""
+    draw, out = np.random.default_rng(seed), io.BytesIO()
+    time = np.arange(int(seconds * rate)) / rate
+    samples = 0.5 * np.sin(2 * np.pi * hertz * time) + 0.02 * draw.standard_normal(len(time))
+    with wave.open(out, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(np.rint(32_000 * samples).astype("<i2").tobytes())
+    return out.getvalue()
+
+
+def write_recordings(folder, count=16):
+    """Recordings of unequal length in two folders, of high and of low tones, by speakers p and q."""
+    for number in range(count):
+        for label, hertz in (("low", 300), ("high", 1_500)):
+            place = folder / label / f"{'pq'[number % 2]}{number}.wav"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(recording(hertz + 10 * number, 0.12 + 0.01 * (number % 5), seed=number))
+    return folder
+
+
 def write_data(folder):
     """The files that the runs of SMALL read."""
     (folder / "text.txt").write_text(tiny.prose(400), encoding="utf-8")
@@ -143,6 +167,7 @@ def write_data(folder):
     table(folder / "pairs.tsv", TRAIN * 2)
     table(folder / "pairs-valid.tsv", VALID)
     write_images(folder / "images")
+    write_recordings(folder / "spoken")
     folder_of(folder / "photos")
     sounds_of(folder / "said")
 
@@ -155,6 +180,7 @@ CHANGES = {  # of those files, such that other data are read
     "images/train-images-idx3-ubyte": (b"\x14", b"\x15"),
     "photos/captions.tsv": (b"fine", b"nice"),
     "said/transcripts.tsv": (b"\tab\t", b"\tad\t"),
+    "spoken/low/p0.wav": (b"\x40\x1f\x00\x00", b"\x41\x1f\x00\x00"),  # the rate
 }
 
 
@@ -256,6 +282,21 @@ SMALL = {
             "gru, both ways, images": {"data": "images", "width": 8, "layers": 1, "both_ways": True},
             "lstm, images": {"data": "images", "width": 8, "layers": 2, "permute": 0, "choose": "nats"},
             "tcn, images": {"data": "images", "width": 8, "layers": 2, "step": "row", "pool": "mean"},
+            "gru, recordings": {
+                "data": "spoken",
+                "width": 8,
+                "layers": 1,
+                "bands": 12,
+                "tempo": 0.1,
+                "warp": 0.1,
+                "gain": 6,
+                "tilt": 3,
+                "noise": 20,
+                "shift": 20,
+                "time_masks": 1,
+                "band_masks": 1,
+                "level": True,
+            },
             "bag": {},
         },
     ),

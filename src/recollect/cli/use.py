@@ -243,14 +243,16 @@ def classify(
     run: Run,
     files: Annotated[
         list[str] | None,
-        typer.Argument(help="Text files, a row a line, or .csv and .tsv tables (default: stdin).", callback=name_place),
+        typer.Argument(
+            help="Text files, a row a line, .csv and .tsv tables, or recordings (default: stdin).", callback=name_place
+        ),
     ] = None,
     column: Annotated[str | None, typer.Option(help="The column of texts in a table: its name, or a number.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 256,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Label lines, or a table's texts: label, a tab, its probability. One without a known word stays empty."""
+    """Label lines, a table's texts or recordings: label, a tab, its probability. Without a known word: nothing."""
     import json as jsons
     from itertools import chain
     from pathlib import Path

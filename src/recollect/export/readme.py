@@ -77,6 +77,14 @@ picture = np.zeros((1, *settings["shape"]), np.float32)  # yours: from 0 to 255
 (found,) = classify.run(None, {"pictures": picture})
 print(settings["classes"][int(found[0].argmax())], np.exp(found[0].max()))
 """
+CLASSIFY_FRAMES = """classify = ort.InferenceSession("classify.onnx")
+bands = settings["sound"]["mel"]["bands"]
+scale = settings["sound"]["scaler"] or {"mean": np.zeros(bands), "deviation": np.ones(bands)}
+frames = np.tile(np.array(scale["mean"]), (20, 1))  # yours: log-mel frames, as recollect.data.sound.LogMel makes them
+frames = ((frames - np.array(scale["mean"])) / np.array(scale["deviation"]))[None].astype(np.float32)
+(found,) = classify.run(None, {"frames": frames, "lengths": np.array([frames.shape[1]])})
+print(settings["classes"][int(found[0].argmax())], np.exp(found[0].max()))
+"""
 FORECAST = """forecast = ort.InferenceSession("forecast.onnx")
 center, scale = np.array(settings["center"]), np.array(settings["scale"])
 past = np.tile(center, (settings["lookback"], 1))  # yours: the last rows of the table
@@ -122,7 +130,9 @@ def program(manifest: Manifest) -> str:
         if name in graphs:
             return OPEN + text
     if "classify" in graphs:
-        return OPEN + (CLASSIFY if "example" in settings else CLASSIFY_PICTURE)
+        return OPEN + (
+            CLASSIFY if "example" in settings else CLASSIFY_FRAMES if "sound" in settings else CLASSIFY_PICTURE
+        )
     if "transcribe" in graphs:
         return OPEN + FRAMES + WHOLE_SOUND + JOIN_LABELS
     x = graphs["step"].inputs[0]

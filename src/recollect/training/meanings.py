@@ -234,9 +234,14 @@ _EYE = {
 }
 _LABELS = {
     "share": "Share of the texts, by their hash, held out for validation, where no files are named for it.",
-    "longest": "Tokens of a text that are read; the rest is left out.",
+    "longest": "Tokens of a text, or frames of a recording, that are read; the rest is left out.",
     "label_column": "Column of a table that holds the label, by its name or number; none: found by its content.",
-    "text_column": "Column of a table that holds the text, by its name or number; none: found by its content.",
+    "text_column": "Column of a table that holds the text, or the name of a recording, by its name or number; none: "
+    "found by its content.",
+    "speaker_column": "Column of a table that holds the speaker of a recording; none: one with such a name, if any.",
+    "pattern": "What names of recordings tell, such as `{label}_{speaker}_{take}`; none: the folder is the label.",
+    "test_speaker": "Speaker whose recordings are the test part, and no others; none: no speaker is left out.",
+    "valid_speaker": "Speaker whose recordings are the validation part, and no others; none: see `share`.",
     "header": "Whether a table's first row has names; none: found by its content.",
     "step": "What a step of an image is: a pixel or a row.",
     "permute": "Seed of one order of the pixels for all images; none: their own order.",
@@ -257,8 +262,8 @@ _TRANSCRIBE = {
     "whole": "Every part is all of the folder, as when a run is measured on another one.",
     "lower": "Capital letters of the transcripts are made small.",
     "longest": "Training leaves out recordings of more seconds.",
-    "rate": "Samples a second, to which recordings are converted.",
-    "window": "Milliseconds of sound that a frame covers.",
+    "sample_rate": "Samples a second, to which recordings are converted.",
+    "frame": "Milliseconds of sound that a frame covers.",
     "hop": "Milliseconds from one frame to the next.",
     "bands": "Bands of a frame, of equal width on the mel scale.",
     "stack": "Frames side by side that are a step of the model.",
@@ -272,6 +277,29 @@ _TRANSCRIBE = {
     "extra": "See `ratio`.",
     "steps_each": "Steps of a training row, for the model's cost; none: the median, filled in by training.",
 } | _BEAM
+_FRAMES = {
+    "sample_rate": "Samples a second at which recordings are read; others are resampled.",
+    "frame": "Milliseconds of sound that one frame covers.",
+    "hop": "Milliseconds from the start of one frame to that of the next.",
+    "bands": "Bands of a frame, of equal width on the mel scale.",
+    "lowest": "Hz at which the lowest band begins.",
+    "highest": "Hz at which the highest band ends; none: half the sampling rate.",
+    "level": "A recording's mean, over time and bands, is taken from its frames, so that its loudness does not count.",
+    "scale_bands": "Each band has mean 0 and deviation 1 over the training part; else frames are logarithms of power.",
+}
+_AUGMENT = {
+    "tempo": "Training rows are up to so much faster or slower (0.1: 10 %).",
+    "warp": "The bands of training rows are stretched or squeezed by up to so much, as by another speaker's throat.",
+    "gain": "Training rows are up to so many decibels louder or softer.",
+    "tilt": "Training rows have up to so many decibels more or less at either end of the bands.",
+    "noise": "Decibels below a training row's mean power at which noise is added at most (at least: 30 dB less); none: "
+    "no noise.",
+    "shift": "Training rows begin up to so many milliseconds later, after silence, or earlier, cut off.",
+    "time_masks": "Stretches of a training row, up to so many, become the mean of training.",
+    "time_mask": "Longest of these, in frames; never more than a quarter of the row.",
+    "band_masks": "Groups of bands of a training row, up to so many, become the mean of training.",
+    "band_mask": "Largest of these, in bands.",
+}
 _RATINGS = {
     "share": "Share of the ratings, by their hash, for validation and as much for the test, where no files are named.",
     "features": "File with the features of each item, or `truth` for those of generated ratings; none: learned.",
@@ -308,6 +336,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "tasks.series.tables.layout": _LAYOUT,
     "tasks.captions": _CAPTIONS,
     "tasks.labels": _LABELS,
+    "data.sound": _FRAMES | _AUGMENT,
     "tasks.ratings": _RATINGS,
     "tasks.transcribe": _TRANSCRIBE,
     "models.ctc": {

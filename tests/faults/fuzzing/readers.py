@@ -113,6 +113,8 @@ def group(task: str) -> str:
 def uses(task: str, label: str) -> tuple[Command, ...]:
     """The commands that put a run of a task to work."""
     images = "images" in label
+    if "recordings" in label:
+        return (("classify", "{given}", "{valid}/spoken/low/p1.wav"),)
     words: dict[str, Command] = {
         "text": ("generate", "{given}", "--prompt", "the cat", "--length", "5"),
         "translation": ("translate", "{given}", "--beam", "2"),
@@ -347,6 +349,14 @@ def data(base: Path) -> dict[str, list[Start]]:
         ],
         "IDX": [
             Start("idx", files_of(base / "idx"), (training("labels", "lstm, images", data="{given}"),)),
+        ],
+        "recordings": [
+            Start("spoken/high", ("p0.wav",), (("classify", "{valid}/run-labels-gru-recordings", "{given}/p0.wav"),)),
+            Start(
+                "spoken",
+                ("high/p0.wav", "low/p3.wav"),
+                (training("labels", "gru, recordings", data="{given}"),),
+            ),
         ],
         "pictures": [
             Start(photos.name, ("p0.png",), (("caption", shown, "{given}/p0.png"),)),

@@ -17,6 +17,8 @@ import numpy as np
 from hypothesis import strategies as st
 from PIL import Image
 
+from faults.fuzzing.sounds import changed_sound
+
 DEEP = "a value that stands for 100,000 lists in lists"
 LONG = 10**5
 COUNTS = {"steps", "tokens", "seconds", "flops", "eval_every", "eval_tokens", "eval_rows", "length"}  # of honest work
@@ -451,6 +453,8 @@ def changed_file(path: Path) -> st.SearchStrategy[Change]:
         return changed_tensors(good)
     if name.endswith((".png", ".jpg")):
         return changed_picture(good)
+    if name.endswith(".wav"):
+        return changed_sound(good).map(lambda found: Change(*found)) | changed_bytes(good)
     if good[:2] == b"\x1f\x8b":
         return changed_gzip(good)
     if "ubyte" in name:

@@ -227,4 +227,6 @@ def test_the_recipes_are_those_of_the_published_figures():
     expected = {f"copy/1000-{model}" for model in ("tcn", "lstm", "gru", "rnn", "transformer")}
     expected |= {f"adding/600-{model}" for model in ("rnn", "lstm", "gru", "tcn")}
     expected |= {f"recall/{model}" for model in RECALL}
+    sentences = ("agreement", "clouds", "gap", "nested", "order")
+    expected |= {f"{kind}/{model}" for kind in sentences for model in ("rnn", "lstm", "transformer")}
     assert names == expected

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from recollect.data.errors import DataError
+from recollect.data.known import SoundSet
+from recollect.data.sound.listing import find_recordings, label_by_name
 from recollect.tasks.transcribe import data
 from recollect.tasks.transcribe.augment import alter
 from recollect.tasks.transcribe.settings import DataConfig
+from recollect.tasks.transcribe.sources import SETS
 from recollect.tasks.transcribe.transcribed import Artifacts
 from tasks.cases import sounds_of, write_sound
 
@@ -17,14 +20,16 @@ def tones(**settings):
     return data.load(DataConfig(**TONES | settings))
 
 
-def digits(folder, speakers=("ann", "bob"), takes=12):
-    place = folder / "fsdd" / "recordings"
-    place.mkdir(parents=True)
+@pytest.fixture
+def digits(tmp_path, monkeypatch):
+    """A small fsdd: two digits, two speakers, 12 takes."""
     for digit in range(2):
-        for speaker in speakers:
-            for take in range(takes):
-                write_sound(place / f"{digit}_{speaker}_{take}.wav", "ab"[digit])
-    return folder
+        for speaker in ("ann", "bob"):
+            for take in range(12):
+                write_sound(tmp_path / f"{digit}_{speaker}_{take}.wav", "ab"[digit])
+    found = list(label_by_name(tmp_path, find_recordings(tmp_path), SETS["fsdd"].pattern, []))
+    found = [own._replace(split=SETS["fsdd"].split(int(own.take))) for own in found]
+    monkeypatch.setattr(SoundSet, "recordings", lambda *_: found)
 
 
 def test_a_string_is_its_recordings_with_silence_around_them():
@@ -64,8 +69,8 @@ def test_another_seed_of_a_batch_draws_other_strings_and_the_same_seed_the_same(
     assert not np.array_equal(one.members, other.members)
 
 
-def test_digits_are_split_by_their_takes_and_strings_are_of_one_speaker(tmp_path):
-    found = data.load(DataConfig(data=("fsdd",), count=20, bands=16), data_dir=digits(tmp_path))
+def test_digits_are_split_by_their_takes_and_strings_are_of_one_speaker(digits):
+    found = data.load(DataConfig(data=("fsdd",), count=20, bands=16))
     counts = {split: len(part.recordings) for split, part in found.parts().items()}
     assert counts == {"train": 8, "valid": 20, "test": 20}
     own = found.test.recordings
@@ -73,15 +78,12 @@ def test_digits_are_split_by_their_takes_and_strings_are_of_one_speaker(tmp_path
         assert len({own.speakers[n] for n in found.test.plan.of(row)[0]}) == 1
 
 
-def test_a_speaker_that_is_held_out_is_in_the_test_alone(tmp_path):
-    folder = digits(tmp_path)
-    found = data.load(DataConfig(data=("fsdd",), count=8, bands=16, speaker="bob"), data_dir=folder)
+def test_a_speaker_that_is_held_out_is_in_the_test_alone(digits):
+    found = data.load(DataConfig(data=("fsdd",), count=8, bands=16, speaker="bob"))
     assert set(found.test.recordings.speakers) == {"bob"}
     assert set(found.train.recordings.speakers) == set(found.valid.recordings.speakers) == {"ann"}
-    with pytest.raises(DataError, match="expected one of ann, bob, found 'eve'"):
-        data.load(DataConfig(data=("fsdd",), speaker="eve"), data_dir=folder)
-    with pytest.raises(DataError, match="expected the recordings of fsdd at"):
-        data.load(DataConfig(data=("fsdd",)), data_dir=tmp_path / "fsdd")
+    with pytest.raises(DataError, match=r"expected a speaker of fsdd \(ann, bob\), found 'eve'"):
+        data.load(DataConfig(data=("fsdd",), speaker="eve"))
 
 
 def test_a_folder_has_its_table_and_names_what_it_cannot_use(tmp_path):
@@ -171,7 +173,12 @@ def test_artifacts_come_back_and_others_are_refused():
     again = Artifacts.from_json(artifacts.to_json())
     assert again.to_json() == artifacts.to_json()
     assert (again.inputs, again.labels) == (64, 5)
-    for change in ({"format": 2}, {"stack": 0}, {"scaler": {"mean": [0.0], "deviation": [1.0]}}, {"mel": {"rate": "x"}}):
+    for change in (
+        {"format": 2},
+        {"stack": 0},
+        {"scaler": {"mean": [0.0], "deviation": [1.0]}},
+        {"mel": {"rate": "x"}},
+    ):
         with pytest.raises(ValueError):
             Artifacts.from_json(artifacts.to_json() | change)
 

@@ -14,11 +14,11 @@ from .settings import LogMel, SoundError
 
 if TYPE_CHECKING:
     from .bands import BandScaler
-    from .reading import Sound, read_blocks, read_sound
+    from .reading import Sound, is_sound, read_blocks, read_sound
 
-__all__ = ["BandScaler", "LogMel", "Sound", "SoundError", "read_blocks", "read_sound"]
+__all__ = ["BandScaler", "LogMel", "Sound", "SoundError", "is_sound", "read_blocks", "read_sound"]
 
-_HOMES = {"BandScaler": "bands", "Sound": "reading", "read_blocks": "reading", "read_sound": "reading"}
+_HOMES = {"BandScaler": "bands"} | dict.fromkeys(("Sound", "is_sound", "read_blocks", "read_sound"), "reading")
 
 
 def __getattr__(name: str) -> Any:

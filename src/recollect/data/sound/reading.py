@@ -61,6 +61,22 @@ def read_blocks(
         opened.check_sound()
 
 
+def is_sound(path: StrPath) -> bool:
+    """Whether a file begins as a recording does."""
+    try:
+        with open_regular(path) as file:
+            return find_format(file.read(12)) is not None
+    except (FileError, OSError):  # whoever reads it says what is wrong
+        return False
+
+
+def find_format(head: bytes) -> str | None:
+    """The format of a recording that begins so; None where it is none."""
+    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0 and head[1] != 0xFF:
+        return "MP3"  # without a tag before it
+    return next((kind for begin, kind in FORMATS.items() if head.startswith(begin)), None)
+
+
 class _Recording:
     """A recording that is open: its head is read and found good."""
 
@@ -97,9 +113,8 @@ class _Recording:
         head = self.raw.read(12)
         if not head:
             raise SoundError(f"{self.name}: expected a recording, found an empty file")
-        kind = next((kind for begin, kind in FORMATS.items() if head.startswith(begin)), None)
-        mp3 = len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0
-        if kind is None and not mp3:
+        kind = find_format(head)
+        if kind is None:
             raise SoundError(
                 f"{self.name}: expected a recording (WAV, FLAC, Ogg, MP3, AIFF, AU, CAF), found something that begins "
                 f"with {head[:4]!r}"
@@ -118,8 +133,8 @@ class _Recording:
             if kind == b"data":
                 if length < UNKNOWN and at + 8 + length > size:
                     raise SoundError(
-                        f"{self.name}: expected {length:,} bytes of samples, found {size - at - 8:,}, a file cut short; "
-                        "get a new copy"
+                        f"{self.name}: expected {length:,} bytes of samples, found {size - at - 8:,}, a file cut "
+                        "short; get a new copy"
                     )
                 return
             at += 8 + length + length % 2

@@ -11,6 +11,14 @@ PASS = 0.94  # of the lower rate's half is let through
 GATHERED = 1 << 20  # samples times taps at a time
 
 
+def resample(samples: np.ndarray, source: int, target: int) -> np.ndarray:
+    """All samples at another rate."""
+    if source == target:
+        return np.asarray(samples, np.float32)
+    made = Resampler(source, target)
+    return np.concatenate([made(samples), made.finish()])
+
+
 class Resampler:
     """Samples at one rate to samples at another, in blocks of any length; silence is taken to lie before and after."""
 

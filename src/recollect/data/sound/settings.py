@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...core.settings import ContractError, check_settings
+from ...core.settings import ContractError, at_least, check_settings
 from ..errors import DataError
 from ..limits import SOUND_RATES
 
@@ -62,8 +62,8 @@ class LogMel:
         if (empty := next((n for n, (a, _, c) in enumerate(edges) if not self._bin_within(a, c)), None)) is not None:
             raise ContractError(
                 f"frames: expected bands that the window can tell apart, found band {empty + 1} of {self.bands} "
-                f"narrower than the {self.rate / self.size:.3g} Hz of its spectrum; set fewer bands, a longer window or a "
-                "higher low"
+                f"narrower than the {self.rate / self.size:.3g} Hz of its spectrum; set fewer bands, a longer window "
+                "or a higher low"
             )
 
     @property
@@ -117,6 +117,59 @@ class LogMel:
 
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameSettings:
+    """For settings of data that take recordings: how they become frames (see `LogMel`)."""
+
+    sample_rate: int = 8_000
+    frame: float = 25.0
+    hop: float = 10.0
+    bands: int = 40
+    lowest: float = 60.0
+    highest: float | None = None
+    scale_bands: bool = True
+    level: bool = False
+
+    @property
+    def mel(self) -> LogMel:
+        return LogMel(
+            rate=self.sample_rate, window=self.frame, hop=self.hop, bands=self.bands, low=self.lowest, high=self.highest
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentSettings:
+    """For settings of tasks that train on recordings: how their frames are altered, anew each time; 0: not at all.
+
+    What is said here of sounds is done to their frames: another speed of speaking moves frames in time, another length
+    of the vocal tract moves bands, and sounds that are mixed add their powers.
+    """
+
+    tempo: float = 0.0
+    warp: float = 0.0
+    gain: float = 0.0
+    tilt: float = 0.0
+    noise: float | None = None
+    shift: float = 0.0
+    time_masks: int = at_least(0, default=0)
+    time_mask: int = 10
+    band_masks: int = at_least(0, default=0)
+    band_mask: int = 6
+
+    def check_augmentation(self) -> None:
+        for name, most in (("tempo", 0.5), ("warp", 0.5), ("gain", 60.0), ("tilt", 60.0), ("shift", 10_000.0)):
+            if not 0 <= getattr(self, name) <= most:
+                raise ContractError(f"augmentation: expected {name} from 0 to {most:g}, found {getattr(self, name)}")
+        if self.noise is not None and not -20 <= self.noise <= 100:
+            raise ContractError(f"augmentation: expected noise from -20 to 100 dB, found {self.noise}")
+
+    @property
+    def augments(self) -> bool:
+        """Whether anything is altered."""
+        some = (self.tempo, self.warp, self.gain, self.tilt, self.shift, self.time_masks, self.band_masks)
+        return any(some) or self.noise is not None
 
 
 def _mel(hertz: float) -> float:

@@ -9,7 +9,6 @@
 One recording is in memory at a time. What cannot be used is counted and named.
 """
 
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypedDict
@@ -26,8 +25,8 @@ from ...data.sound import BandScaler
 from ...data.tokenizers.chars_and_bytes import Chars
 from ...data.tokenizers.sentences import SentenceTokenizer
 from .parts import Part, Plan, Recordings, to_whole
-from .settings import COUNT, MOST_JOIN, TONES, DataConfig
-from .sources import FSDD, SPLITS, Digits, Source, Tones, find_digits, open_folder
+from .settings import MOST_JOIN, TONES, DataConfig
+from .sources import FSDD, SETS, SPLITS, Digits, Source, Tones, open_folder
 from .transcribed import FORMAT, Artifacts, Transcribed
 
 SCALED = 2_000  # training recordings, at most, of which the scale of the bands is taken
@@ -46,7 +45,7 @@ def load(
     config = DataConfig() if config is None else config
     if len(config.data) > 1:
         raise DataError(f"expected one folder or set of recordings, found {len(config.data)} names; name one")
-    rate = config.rate if artifacts is None else artifacts.mel.rate
+    rate = config.sample_rate if artifacts is None else artifacts.mel.rate
     source = open_source(config, rate, data_dir)
     settings = {"format": FORMAT, "source": source.name, "work": source.describe()}
     folder = cache_folder(cache) / "sound" / name_folder(source.name, settings)
@@ -62,7 +61,7 @@ def open_source(config: DataConfig, rate: int, data_dir: StrPath | None) -> Sour
             raise DataError(f"speaker: expected it with recordings of several, found it with {TONES}; leave it out")
         return Tones(config.letters, config.takes, rate)
     if name == FSDD:
-        return Digits(find_digits(data_dir), config.speaker, rate)
+        return Digits(SETS[FSDD].recordings(data_dir), config.speaker, rate)
     return open_folder(path_of(name), config.held_out, config.whole, config.speaker, rate)
 
 
@@ -206,14 +205,3 @@ def leave_out(config: DataConfig, own: Recordings, artifacts: Artifacts, notes: 
         )
     plan = Plan(rows, np.arange(len(rows) + 1), np.zeros(2 * len(rows), np.int64), np.zeros(len(rows), np.int64))
     return Part(own, plan)
-
-
-def describe(config: DataConfig) -> DataConfig:
-    """The settings with nothing left open."""
-    if config.join is not None:
-        return config
-    name = config.data[0] if config.data else TONES
-    return replace(config, join=Tones.join if name == TONES else Digits.join if name == FSDD else 1)
-
-
-__all__ = ["COUNT", "describe", "load"]

@@ -23,7 +23,7 @@ LONGEST = 30.0  # seconds of a recording that is trained on
 class DataConfig:
     """Where the sound is (none: generated tones), how strings are joined of recordings, and how it becomes frames.
 
-    `rate`, `window`, `hop` and `bands` are those of log-mel frames; a step of the model is `stack` frames side by side,
+    `sample_rate`, `frame`, `hop` and `bands` are those of log-mel frames; a step of the model is `stack` frames side by side,
     which is a convolution that is as wide as its stride. `speaker` is heard in the test alone.
     """
 
@@ -39,8 +39,8 @@ class DataConfig:
     whole: bool = False
     lower: bool = True
     longest: float = LONGEST
-    rate: int = 8_000
-    window: float = 25.0
+    sample_rate: int = 8_000
+    frame: float = 25.0
     hop: float = 10.0
     bands: int = 40
     stack: int = at_least(1, default=4, most=100)
@@ -62,7 +62,7 @@ class DataConfig:
 
     def mel(self) -> LogMel:
         """The settings of the frames."""
-        return LogMel(rate=self.rate, window=self.window, hop=self.hop, bands=self.bands)
+        return LogMel(rate=self.sample_rate, window=self.frame, hop=self.hop, bands=self.bands)
 
 
 @dataclass(frozen=True, kw_only=True)

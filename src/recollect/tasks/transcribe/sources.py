@@ -1,7 +1,6 @@
 """Where recordings come from: generated tones, the known set fsdd, or a folder with a table of transcripts."""
 
 import hashlib
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,18 +9,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...data.byte_files import StrPath, path_of
 from ...data.errors import DataError
-from ...data.sound import read_sound
+from ...data.known import SoundSet, sets_of
+from ...data.sound import listing, read_sound
 from .settings import JOIN, TONES
 from .tables import Said, find_table, missing_table, read_table
 
 FSDD = "fsdd"
-SETS = (FSDD,)
+SETS = sets_of(SoundSet)
 SPLITS = ("train", "valid", "test")
-NAMED = re.compile(r"(\d)_([a-z]+)_(\d+)\.wav")  # of fsdd: digit, speaker, take
-TEST_TAKES = 5  # of each digit and speaker: those below are the test, by the authors' split
-VALID_TAKES = 10  # and those from there to here are validation
 LOWEST, HIGHEST = 300.0, 2_500.0  # Hz of the tones
 
 Skip = Callable[[str, str], None]
@@ -83,11 +79,11 @@ class Tones(Source):
                 yield Recording(f"{letter}{take}", letter, "", split, sound.astype(np.float32))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Digits(Source):
-    """fsdd: recordings named as `7_jackson_32.wav`."""
+    """The known set fsdd, whose takes say which part a recording is of; a speaker may be held for the test alone."""
 
-    folder: Path
+    found: list[listing.Recording]
     speaker: str | None
     rate: int
     name = FSDD
@@ -95,29 +91,19 @@ class Digits(Source):
 
     @property
     def paths(self) -> list[Path]:  # type: ignore[override]
-        return sorted(path for path in self.folder.iterdir() if NAMED.fullmatch(path.name))
+        return [own.path for own in self.found]
 
     def describe(self) -> dict[str, Any]:
         return {"speaker": self.speaker, "rate": self.rate}
 
     def recordings(self, hashes: Mapping[str, str], skip: Skip) -> Iterator[Recording]:
-        paths = self.paths
-        speakers = sorted({NAMED.fullmatch(path.name)[2] for path in paths})  # type: ignore[index]
-        if self.speaker is not None and self.speaker not in speakers:
-            raise DataError(f"speaker: expected one of {', '.join(speakers)}, found {self.speaker!r}")
-        for path in paths:
-            match = NAMED.fullmatch(path.name)
-            assert match is not None
-            digit, speaker, take = match[1], match[2], int(match[3])
-            split = "valid" if TEST_TAKES <= take < VALID_TAKES else "test" if take < TEST_TAKES else "train"
-            if self.speaker is not None:
-                split = "test" if speaker == self.speaker else "valid" if split == "valid" else "train"
+        for own in listing.split_by_speaker(self.found, self.speaker, None, FSDD):
             try:
-                sound = read_sound(path, self.rate)
+                sound = read_sound(own.path, self.rate)
             except DataError as error:
                 skip("recordings that cannot be read", str(error))
                 continue
-            yield Recording(path.name, digit, speaker, split, sound.samples)
+            yield Recording(own.name, own.label, own.speaker, own.split, sound.samples)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,17 +178,3 @@ def open_folder(place: Path, share: float, whole: bool, speaker: str | None, rat
         few = "; ".join(f"{reason}: {name}" for reason, name in skipped[:3]) or "no row"
         raise DataError(f"{table}: expected names of recordings and their texts, found none that can be used ({few})")
     return Folder(place, table, said, skipped, share, whole, speaker, rate)
-
-
-def find_digits(data_dir: StrPath | None) -> Path:
-    """The folder with the recordings of fsdd."""
-    import os
-
-    own = data_dir if data_dir is not None else os.environ.get("RECOLLECT_DATA") or None
-    folder = None if own is None else path_of(own) / "fsdd" / "recordings"
-    if folder is None or not folder.is_dir():
-        raise DataError(
-            f"expected the recordings of fsdd at {folder or 'DATA/fsdd/recordings'}, found none; get them from "
-            "github.com/Jakobovski/free-spoken-digit-dataset and name the folder above with --data-dir"
-        )
-    return folder
