@@ -56,7 +56,7 @@ def test_the_loss_of_a_row_does_not_depend_on_its_neighbours_nor_on_the_padding(
         one = ctc.log_probabilities(model, x[row : row + 1, :length], LENGTHS[row : row + 1])
         alone = ctc.text_losses(one, LENGTHS[row : row + 1], texts[row : row + 1, :size], sizes[row : row + 1])
         alone.sum().backward()
-        assert float(alone) == pytest.approx(float(together[row]), rel=1e-10)
+        assert alone.item() == pytest.approx(together[row].item(), rel=1e-10)
     for name, own in model.named_parameters():
         assert torch.allclose(own.grad, gradient[name], rtol=1e-9, atol=1e-12), name
 
@@ -68,9 +68,9 @@ def test_the_loss_is_the_sum_over_all_paths():
     for path in itertools.product(range(4), repeat=5):
         text = [label for label, _ in itertools.groupby(path) if label != 3]
         if text == [0, 0]:
-            total += math.exp(sum(float(logp[0, t, label]) for t, label in enumerate(path)))
+            total += math.exp(sum(logp[0, t, label].item() for t, label in enumerate(path)))
     found = ctc.text_losses(logp, torch.tensor([5]), torch.tensor([[0, 0]]), torch.tensor([2]))
-    assert float(found) == pytest.approx(-math.log(total), rel=1e-9)
+    assert found.item() == pytest.approx(-math.log(total), rel=1e-9)
 
 
 def test_the_loss_and_its_gradient_are_the_same_bits_each_time():

@@ -40,8 +40,6 @@ def test_a_recording_has_the_same_text_however_it_is_given(run_of, file, tmp_pat
 def test_each_character_has_its_place_in_the_sound(run_of, file, model, settings):
     own = recollect.load(run_of(model, **settings), engine="torch")
     found = own.transcribe(file, alignment=True, beam=4)
-    if not found.characters:  # hardly trained: it may hear nothing
-        return
     assert found.alignment.shape[0] == len(found.characters)
     assert found.alignment.shape[1] * found.step == pytest.approx(1.2, abs=0.05)
     assert found.spectrum.shape[1] == 16
@@ -128,11 +126,7 @@ def test_an_exported_folder_writes_the_same(run_of, file, tmp_path, model, setti
 @pytest.mark.parametrize("model", ["attend", "fixed", "ctc"])
 def test_the_instrument_shows_where_each_character_was_heard(run_of, file, command, tmp_path, model):
     run = run_of(model)
-    try:
-        found = inspect(run, "alignment", sound=str(file))
-    except RecollectError as error:
-        assert "nothing" in str(error) or "empty text" in str(error)
-        return
+    found = inspect(run, "alignment", sound=str(file))
     assert len(found.charts) == 2, "before training, and after"
     weights = np.array(found.figures["weights"])
     assert weights.shape[0] == len(found.figures["characters"])

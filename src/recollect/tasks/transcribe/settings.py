@@ -23,8 +23,8 @@ LONGEST = 30.0  # seconds of a recording that is trained on
 class DataConfig:
     """Where the sound is (none: generated tones), how strings are joined of recordings, and how it becomes frames.
 
-    `sample_rate`, `frame`, `hop` and `bands` are those of log-mel frames; a step of the model is `stack` frames side by side,
-    which is a convolution that is as wide as its stride. `speaker` is heard in the test alone.
+    `sample_rate`, `frame`, `hop` and `bands` are those of log-mel frames; a step of the model is `stack` frames side
+    by side, which is a convolution that is as wide as its stride. `speaker` is heard in the test alone.
     """
 
     data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
