@@ -125,4 +125,4 @@ def draw_heard(found: Any) -> dict[str, Any]:
 
     own = found.figures
     times = {"frame": own["seconds_of_a_frame"], "step": own["seconds_of_a_step"]}
-    return spectrogram.chart(found.spectrum, own["weights"], own["characters"], own["kind"], **times)
+    return spectrogram.chart(found.spectrum, own["weights"], own["characters"], own["kind"], unit=own["unit"], **times)

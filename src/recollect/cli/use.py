@@ -233,9 +233,8 @@ def _draw_heard(drawing: Any, found: Any, place: str) -> None:
         print(localize(f"note: {found.file}: nothing was heard, so there is no map"), file=sys.stderr)
         return
     frame = found.seconds / len(found.spectrum)
-    drawing.draw(
-        found.spectrum, found.alignment, found.characters, place, frame=frame, step=found.step, title=found.kind
-    )
+    times = {"frame": frame, "step": found.step}
+    drawing.draw(found.spectrum, found.alignment, found.characters, place, title=found.kind, unit=found.unit, **times)
 
 
 @app.command(epilog="Example: [bold]recollect classify runs/labels-gru-0 reviews.csv --column comment[/bold]")

@@ -24,24 +24,33 @@ NARROW, WIDE = 420.0, 1_400.0
 FINEST = 1_200  # columns of the spectrogram, as it is drawn
 PALE = 0.7  # how far the spectrogram below a map is faded to white
 EVEN = 4.0  # times an even share that the scale goes to, at least
+SHARE = "share of each character's weights"  # what is counted
 QUIET, LOUD = 5, 99.5  # percentiles of the spectrum that are white and black
 
 
 def draw(
-    spectrum: Any, weights: Any, characters: Sequence[str], path: str, *, frame: float, step: float, title: str = ""
+    spectrum: Any,
+    weights: Any,
+    characters: Sequence[str],
+    path: str,
+    *,
+    frame: float,
+    step: float,
+    title: str = "",
+    unit: str = SHARE,
 ) -> None:
     """spectrum: frames × bands; weights: characters × steps; `frame` and `step` are the seconds of each."""
     figure.check_path(path)
-    charts.save(panels(spectrum, weights, characters, path, frame=frame, step=step, title=title), path)
+    charts.save(panels(spectrum, weights, characters, path, frame=frame, step=step, title=title, unit=unit), path)
 
 
 def chart(
-    spectrum: Any, weights: Any, characters: Sequence[str], title: str, *, frame: float, step: float
+    spectrum: Any, weights: Any, characters: Sequence[str], title: str, *, frame: float, step: float, unit: str = SHARE
 ) -> dict[str, Any]:
     """The panels as a chart among others."""
 
     def drawn(wide: float) -> str:
-        return panels(spectrum, weights, characters, frame=frame, step=step, title=title, wide=wide)
+        return panels(spectrum, weights, characters, frame=frame, step=step, title=title, unit=unit, wide=wide)
 
     return {"title": title, "panels": drawn}
 
@@ -55,6 +64,7 @@ def panels(
     frame: float,
     step: float,
     title: str = "",
+    unit: str = SHARE,
     wide: float | None = None,
 ) -> str:
     """The panels as SVG, all rows on one scale: what is spread evenly stays pale."""
@@ -94,7 +104,7 @@ def panels(
         parts.append(svg.tag("line", x1=at, x2=at, y1=y, y2=y + 4, class_="axis"))
         parts.append(svg.words(at, y + 17, label, "soft", "middle"))
     parts.append(svg.words((left + wide) / 2, y + 34, localize("seconds"), "soft", "middle"))
-    bar, foot = scale_bar(0.0, most, localize("share of each character"), left, y + 46, wide)
+    bar, foot = scale_bar(0.0, most, localize(unit), left, y + 46, wide)
     said = localize(f"A spectrogram, and for each of {len(characters)} characters where in the sound it was heard")
     return svg.picture(*parts, *bar, width=wide, height=foot, title=title, description=said)
 

@@ -19,6 +19,8 @@ from ...decode.translate import looks
 from ..decoding import AlignmentOptions, log_likelihoods, search_settings, select_heads
 from .use import Heard, find_texts, posteriors_of, transcribe
 
+PROBABILITY = "probability"
+SHARE = "share of each character's weights"
 STATES = "probability that the character is heard at this moment, over all paths of CTC"
 
 
@@ -29,6 +31,11 @@ class Alignment(NamedTuple):
     characters: list[str]
     kind: str  # what the weights are
     spans: list[tuple[float, float]]  # by CTC: seconds of each character on the likeliest path
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return PROBABILITY if self.kind == STATES else SHARE
 
 
 def align(
@@ -41,7 +48,7 @@ def align(
 ) -> Alignment:
     """Where in a sound (S D, the steps of the model) its text was heard, by one layer or head (from 1), or the mean."""
     artifacts, model = run.artifacts, run.model
-    frames = steps[None].to(run.device)
+    frames = steps[None].to(run.device).clone()  # texts are found in inference mode, whose tensors have no gradient
     lengths = torch.tensor([len(steps)], device=run.device)
     posteriors = posteriors_of(model)
     if posteriors is not None:
@@ -90,6 +97,7 @@ def read_alignment(run: LoadedRun[Any, Any], options: AlignmentOptions) -> Readi
     figures: dict[str, Any] = {
         "characters": found.characters,
         "kind": found.kind,
+        "unit": found.unit,
         "seconds_of_a_step": artifacts.seconds,
         "seconds_of_a_frame": artifacts.seconds / artifacts.stack,
         "weights": found.weights.tolist(),

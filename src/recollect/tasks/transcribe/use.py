@@ -65,6 +65,7 @@ class Transcript:
     spans: tuple[tuple[float, float], ...] = ()  # by CTC: seconds from and to which each character was heard
     spectrum: Array | None = None  # frames × bands
     kind: str = ""  # what the alignment is
+    unit: str = ""  # and what its numbers are: shares of each character's weights, or probabilities
 
     @property
     def text(self) -> str:
@@ -163,6 +164,7 @@ class TranscribeModel(DecodingModel):
                 "spans": tuple(found.spans),
                 "spectrum": heard.frames.numpy(),
                 "kind": found.kind,
+                "unit": found.unit,
                 "step": self._artifacts.seconds,
             }
         mel = self._artifacts.mel
