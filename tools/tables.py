@@ -226,7 +226,9 @@ def memories(found: list[Row]) -> str:
 
 
 def labels(found: list[Row]) -> str:
-    columns = ["model", "seeds", "accuracy", "F1", "calibration error", "parameters", "training", "machine"]
+    left_out = any("test_speaker=" in row.get("recipe", "") for row in found)  # a row for each speaker
+    counted = "speakers" if left_out else "seeds"
+    columns = ["model", counted, "accuracy", "F1", "calibration error", "parameters", "training", "machine"]
     lines = []
     groups = grouped(found, lambda row: row["model"])
     for model, group in sorted(groups.items(), key=lambda item: -statistics.mean(r["accuracy"] for r in item[1])):

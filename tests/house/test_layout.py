@@ -9,6 +9,7 @@ LINES, FILES = 400, 25
 LARGER = {
     "core/laws.py": "nine laws of the contract, one list",
     "models/seq2seq.py": "five decoders behind one set of settings",
+    "training/meanings.py": "a sentence for every setting, one table",
     "tasks/captions/task.py": "a task is one class",
     "tasks/labels/task.py": "a task is one class",
     "tasks/series/task.py": "a task is one class",

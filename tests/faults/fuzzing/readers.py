@@ -354,7 +354,7 @@ def data(base: Path) -> dict[str, list[Start]]:
             Start("spoken/high", ("p0.wav",), (("classify", "{valid}/run-labels-gru-recordings", "{given}/p0.wav"),)),
             Start(
                 "spoken",
-                ("high/p0.wav", "low/p3.wav"),
+                ("high/p0.wav", "low/q3.wav"),
                 (training("labels", "gru, recordings", data="{given}"),),
             ),
         ],

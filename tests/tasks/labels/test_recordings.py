@@ -1,5 +1,7 @@
 """Recordings as labelled rows: where labels and parts come from, batches, use and export."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from recollect.data.sound.listing import compile_pattern
 from recollect.data.sound.tones import ORDERS, tones
 from recollect.export.package import export
 from recollect.tasks.labels import data as sets
+from recollect.tasks.labels.labelled import load_artifacts
 from recollect.tasks.labels.task import LabelsTask
 from recollect.training import run as runs
 from shared_data import DATA
@@ -265,3 +268,32 @@ def test_a_run_is_measured_on_other_recordings_and_on_a_table_of_them(trained, t
     films = write(tmp_path / "films.tsv", sentences())
     with pytest.raises(DataError, match="expected recordings, as the run was trained on, found"):
         recollect.load(run).evaluate(data=str(films))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sound": None}, "tokenizer"),
+        ({"shape": [4, 3]}, "not just one"),
+        ({"sound": {"mel": {"bands": 0}}}, "bands"),
+        ({"sound": {"mel": {"bands": 13}}}, "a scale for each of 13 bands"),
+        ({"sound": {"mel": {"hop": 1e9}}}, "hop"),
+        ({"sound": {"scaler": {"mean": [0.0] * 12, "deviation": [0.0] * 12}}}, "deviation"),
+        ({"sound": {"scaler": {"mean": [0.0], "deviation": "x"}}}, "deviation"),
+        ({"sound": {"level": "much"}}, "level"),
+        ({"sound": 3}, "an object"),
+    ],
+)
+def test_altered_artifacts_are_refused_in_a_line(trained, tmp_path, change, words):
+    content = json.loads((trained / "run" / "labels.json").read_text())
+    for name, value in change.items():
+        if not isinstance(value, dict):
+            content[name] = value
+        elif "mel" in value:
+            content[name]["mel"] |= value["mel"]
+        else:
+            content[name] |= value
+    (tmp_path / "labels.json").write_text(json.dumps(content))
+    with pytest.raises(recollect.RecollectError, match=words) as caught:
+        load_artifacts(tmp_path)
+    assert "\n" not in str(caught.value)

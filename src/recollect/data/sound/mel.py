@@ -11,7 +11,7 @@ from .settings import LogMel
 if TYPE_CHECKING:
     import numpy as np
 
-BLOCK = 1 << 10  # frames whose spectra are in memory at a time
+BLOCK = 1 << 20  # numbers of the spectra that are in memory at a time
 
 
 def compute_frames(mel: LogMel, samples: "np.ndarray | Tensor") -> Tensor:
@@ -25,9 +25,10 @@ def stream_frames(mel: LogMel, samples: "np.ndarray | Tensor", tail: Tensor | No
     if tail is not None:
         x = torch.cat([tail.to(x), x])
     count, hop = mel.count(len(x)), mel.hop_samples
+    some = max(1, BLOCK // mel.size)  # frames
     blocks = [
-        _frames(mel, x[first * hop : (min(first + BLOCK, count) - 1) * hop + mel.window_samples])
-        for first in range(0, count, BLOCK)
+        _frames(mel, x[first * hop : (min(first + some, count) - 1) * hop + mel.window_samples])
+        for first in range(0, count, some)
     ]
     frames = torch.cat(blocks) if blocks else x.new_zeros(0, mel.bands)
     return frames, x[count * hop :].clone()

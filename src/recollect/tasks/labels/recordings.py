@@ -63,6 +63,7 @@ class Reader:
             own, tail = self.mel.stream(block, tail)
             found.append(own.numpy())
             count += len(own)
+            check_fits(2 * 4 * count * self.mel.bands, f"the frames of {name}", "cut it into parts")
             if count >= self.longest:
                 break
         frames = np.concatenate(found)[: self.longest] if found else np.zeros(0)
