@@ -173,7 +173,8 @@ def align(logp: Array, tokens: Sequence[int]) -> list[Span]:
     if not tokens:
         return []
     steps, skips = lattice(logp, tokens)
-    best, came = np.full(steps.shape, NEVER), np.zeros(steps.shape, np.int64)
+    best: Array = np.full(steps.shape, NEVER)
+    came: Array = np.zeros(steps.shape, np.int64)
     best[0, :2] = steps[0, :2]
     for t in range(1, len(steps)):
         before = best[t - 1]

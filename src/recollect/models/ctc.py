@@ -47,7 +47,8 @@ class Config(BodyConfig):
         """A classifier of each step; with `both_ways` a `BothWays`."""
         if self.both_ways:
             return BothWays(self)
-        body = {own.name: getattr(self, own.name) for own in fields(BodyConfig)} | {"model": self.encoder}
+        body: dict[str, Any] = {own.name: getattr(self, own.name) for own in fields(BodyConfig)}
+        body["model"] = self.encoder
         return classifier.Config(inputs=self.inputs, outputs=self.outputs, tokens=False, pool="each", **body).build()
 
     def fitted(self, params: int) -> Self:

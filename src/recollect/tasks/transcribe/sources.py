@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,7 +56,10 @@ class Tones(Source):
     rate: int
     name = TONES
     join = JOIN
-    paths: ClassVar[list[Path]] = []
+
+    @property
+    def paths(self) -> list[Path]:  # type: ignore[override]
+        return []
 
     def describe(self) -> dict[str, Any]:
         return vars(self)

@@ -277,8 +277,9 @@ class TranscribeTask(DecodingTask[Transcribed, Artifacts]):
         for place, text in enumerate(texts):
             x[place, 1 : len(text) + 1] = y[place, : len(text)] = torch.from_numpy(text)
             y[place, len(text)] = tokenizer.end
-        moved = (tensor.to(self.device) for tensor in (frames, lengths, x, y, sizes))
-        return Batch(*moved, int(sizes.sum()) + len(texts), number)
+        tokens = int(sizes.sum()) + len(texts)
+        frames, lengths, x, y, sizes = (tensor.to(self.device) for tensor in (frames, lengths, x, y, sizes))
+        return Batch(frames, lengths, x, y, sizes, tokens, number)
 
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
         found = self.losses(model, batch, self.config.smoothing)

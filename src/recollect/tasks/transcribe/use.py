@@ -1,14 +1,14 @@
 """A trained transcriber in use: recordings in, texts out, with where in the sound each character was heard."""
 
 # what a program gives is checked whatever its type says
-# pyright: reportUnnecessaryIsInstance=false
+# pyright: reportUnnecessaryIsInstance=false, reportUnknownMemberType=false
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -90,7 +90,7 @@ class TranscribeModel(DecodingModel):
         check_options("transcribe", options, OPTIONS)
         if not isinstance(sounds, list | tuple) or (sounds and isinstance(sounds[0], int | float)):
             return next(self.stream([sounds], **options))
-        return list(self.stream(sounds, **options))
+        return list(self.stream(cast(Sequence[Any], sounds), **options))
 
     def stream(
         self,
@@ -260,10 +260,9 @@ def find_texts(
         banned = [tokenizer.pad, tokenizer.begin, *artifacts.banned]
         memory = model.encode(frames, lengths)
         return beam.search(model, memory, begin=tokenizer.begin, end=tokenizer.end, config=search, banned=banned)
-    found = []
-    for logp, length in zip(posteriors(frames, lengths).cpu().numpy(), lengths.tolist(), strict=True):
-        found.append(read_paths(logp[:length], artifacts, search))
-    return found
+    rows: list[int] = lengths.tolist()
+    logp = posteriors(frames, lengths).cpu().numpy()
+    return [read_paths(logp[row, :length], artifacts, search) for row, length in enumerate(rows)]
 
 
 def read_paths(logp: Array, artifacts: Artifacts, search: Search) -> list[Hypothesis]:
