@@ -40,7 +40,8 @@ SOURCE = Path(recollect.__file__).parent
 TYPER = ("Options", "Arguments", "Commands", "Error", "[required]", "[default: {}]", "Show this message and exit.")
 WORDS = (  # that are shown and stand alone: parts and counts of data, columns, progress, names of baselines
     "train", "valid", "test", "tokens/s", "entries", "model", "questions", "inputs", "outputs", "lines", "words",
-    "unknown", "probability", "vocabulary", "tokenizer", "pairs", "left out", "pixels", "pictures", "captions", "labels", "scores",
+    "unknown", "vocabulary", "tokenizer", "pairs", "left out", "pixels", "pictures", "captions", "labels", "scores",
+    "probability", "characters", "strings", "joined", "empty", "one for all",
     "users", "items", "series", "period", "missing values", "a row every", "{language} tokens",
     "{language} unknown", "{language} vocabulary", "uniform", "unigram", "majority", "bag of words", "mean",
     "biases", "noise", "last value", "naive", "seasonal naive", "linear", "markov", "chance",

@@ -16,7 +16,6 @@ LARGER = {
     "tasks/text/task.py": "a task is one class",
     "tasks/transcribe/task.py": "a task is one class",
     "tasks/translation/task.py": "a task is one class",
-    "training/meanings.py": "one table, the meaning of every setting",
     "core": "what every part stands on, one idea a file",
     "claims": "one file a claim",
     "layers": "one file a layer",
