@@ -260,7 +260,7 @@ def find_texts(
         banned = [tokenizer.pad, tokenizer.begin, *artifacts.banned]
         memory = model.encode(frames, lengths)
         return beam.search(model, memory, begin=tokenizer.begin, end=tokenizer.end, config=search, banned=banned)
-    rows: list[int] = lengths.tolist()
+    rows = [int(length) for length in lengths]
     logp = posteriors(frames, lengths).cpu().numpy()
     return [read_paths(logp[row, :length], artifacts, search) for row, length in enumerate(rows)]
 
