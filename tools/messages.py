@@ -41,7 +41,8 @@ TYPER = ("Options", "Arguments", "Commands", "Error", "[required]", "[default: {
 WORDS = (  # that are shown and stand alone: parts and counts of data, columns, progress, names of baselines
     "train", "valid", "test", "valid and test", "tokens/s", "entries", "model", "questions", "inputs", "outputs",
     "lines", "words", "note", "unknown", "vocabulary", "tokenizer", "pairs", "left out", "pixels", "pictures",
-    "captions", "labels", "scores", "users", "items", "series", "period", "missing values", "a row every",
+    "captions", "labels", "scores", "probability", "characters", "strings", "joined", "empty", "one for all", "users",
+    "items", "series", "period", "missing values", "a row every",
     "{language} tokens", "{language} unknown", "{language} vocabulary", "uniform", "unigram", "majority",
     "bag of words", "mean", "biases", "noise", "last value", "naive", "seasonal naive", "linear", "markov",
     "chance", "one of the values seen", "all but the distractors", "experiment", "kind", "code", "lowercased",

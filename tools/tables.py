@@ -321,7 +321,36 @@ def ratings(found: list[Row]) -> str:
     return markdown(columns, lines, _rules(found))
 
 
+def transcripts(found: list[Row]) -> str:
+    """One row a run: character errors of strings as long as in training, then at each length."""
+    lengths = sorted({(entry["upto"], entry["trained"]) for row in found for entry in row["transcribed"]["by_length"]})
+    ahead = [f"{upto}{'' if trained else ' (longer)'}" for upto, trained in lengths]
+    columns = ["model", "seeds", "character errors", "without a mistake", *ahead, "parameters", "training", "machine"]
+
+    def name(row: Row) -> str:
+        own = row["settings"]["model"]
+        if row["model"] != "ctc":
+            return f"`{row['model']}`"
+        return f"`ctc` over `{own['encoder']}`{', both ways' if own.get('both_ways') else ''}"
+
+    lines = []
+    groups = grouped(found, name)
+    for model, group in sorted(groups.items(), key=lambda item: statistics.mean(_values(item[1]))):
+        scores = [row["transcribed"] for row in group]
+        cells = [model, str(len(group))]
+        cells += [spread([score[key] for score in scores], percent) for key in ("error", "accuracy")]
+        for upto, _ in lengths:
+            at = [entry["error"] for score in scores for entry in score["by_length"] if entry["upto"] == upto]
+            cells.append(spread(at, percent) if at else "–")
+        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machines(group)])
+    constant = found[0]["constant"]
+    rest = ["–"] * (len(lengths) + 3)
+    lines.append(["one text for all", "–", percent(constant["error"]), percent(constant["accuracy"]), *rest])
+    return markdown(columns, lines, _rules(found))
+
+
 TABLES = {
+    "transcribe": transcripts,
     "text": texts,
     "translation": translations,
     "series": series,

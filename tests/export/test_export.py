@@ -38,6 +38,8 @@ MATRIX = [
     *[("captions", model, {}) for model in ("fixed", "context", "attend", "conv", "transformer")],
     *[("films", model, {}) for model in ("bag", *LINEAGE)],
     ("films", "gru", {"decoder": "transformer", "grid": True}),
+    *[("transcribe", model, {}) for model in ("ctc", "fixed", "attend", "transformer")],
+    ("transcribe", "ctc, both ways", {}),
     *[("series", model, SMALL | ({"attention": "causal"} if model == "transformer" else {})) for model in LINEAGE],
     ("series", "transformer", {"attention": "full"}),
     ("series", "lstm", {"ahead": "recursive", "intervals": "gaussian"}),
@@ -90,7 +92,10 @@ def test_every_model_of_every_task_is_exported(export_of, task, model, settings)
         "series": ["forecast"],
         "labels": ["classify"],
     }
-    own = [] if task == "ratings" or settings.get("attention") == "full" else ["step"]
+    if task == "transcribe":
+        needed["transcribe"] = ["transcribe"] if "both ways" in model else [] if model == "ctc" else ["encode"]
+    whole = task == "ratings" or settings.get("attention") == "full" or "both ways" in model
+    own = [] if whole else ["step"]
     assert_good(*export_of(task, model, **settings), [*own, *needed.get(task, [])])
 
 

@@ -12,6 +12,7 @@ LARGER = {
     "tasks/labels/task.py": "a task is one class",
     "tasks/series/task.py": "a task is one class",
     "tasks/text/task.py": "a task is one class",
+    "tasks/transcribe/task.py": "a task is one class",
     "tasks/translation/task.py": "a task is one class",
     "training/meanings.py": "a sentence for each setting",
     "core": "what every part stands on, one idea a file",

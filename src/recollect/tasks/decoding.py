@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from ..core.contract import ContractError, Memory
 from ..core.inspection import Probe, Request, spread_evenly
-from ..core.settings import find_name
+from ..core.settings import find_name, option
 from ..core.task import A, D, LoadedRun, LoadRun, Task, building, describe_model
 from ..core.trained import TrainedModel
 from ..data.tokenizers.sentences import SentenceTokenizer
@@ -200,6 +200,22 @@ class DecodingModel(TrainedModel):
 
 
 # Inspection
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentOptions:
+    """Those of the instrument alignment, whatever the source is."""
+
+    text: str | None = option(None, "This text in place of validation.")
+    sound: str | None = option(None, "Of transcribe: this recording.")
+    layer: int | None = option(None, "The attention of this layer.")
+    head: int | None = option(None, "Of alignment and gaze: this head.")
+    initial: bool | None = option(None, "Of gradients and alignment: the first weights too (default: yes).")
+
+    def refuse(self, name: str, run: LoadedRun[Any, Any]) -> None:
+        """Refuse what is the source of another task."""
+        if getattr(self, name) is not None:
+            raise ContractError(f"--{name}: expected a run of another task, found one of {run.kind.name}")
 
 
 def select_rows(lengths: np.ndarray, request: Request) -> np.ndarray:
