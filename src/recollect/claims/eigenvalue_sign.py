@@ -86,7 +86,9 @@ def judge(found: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> tuple
         return Verdict.HOLDS, "in both families the dial decides"
     if shows:
         return Verdict.LIMITS, f"the dial decides in {', '.join(shows)}"
-    return (Verdict.FAILS if len(fails) == len(FAMILIES) else Verdict.UNDECIDED), "the dial decides in neither family"
+    return (
+        Verdict.FAILS if len(fails) == len(FAMILIES) else Verdict.UNDECIDED
+    ), "neither family passes both thresholds"
 
 
 def _form(terms: Mapping[str, Any], seeds: int) -> str:
