@@ -14,6 +14,7 @@ LARGER = {
     "tasks/text/task.py": "a task is one class",
     "tasks/translation/task.py": "a task is one class",
     "core": "what every part stands on, one idea a file",
+    "training/meanings.py": "one table of what every setting means",
     "claims": "one file a claim",
     "layers": "one file a layer",
 }
