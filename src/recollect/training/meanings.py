@@ -244,14 +244,17 @@ _EYE = {
     "encoder": "Layer, by its name, that reads the cells of the CNN's grid from both ends; none: the decoder alone.",
     "near": "Each cell of the CNN's grid sees what lies in and beside it, so that attention goes where a thing is.",
 }
-_FILM_MODEL = {name: _SOURCE[name] for name in ("cell", "embed", "gist", "score", "share")} | {
-    **{name: meaning for name, meaning in _EYE.items() if name != "encoder"},
-    "grid": "The memory goes from frame to frame at each cell of the CNN's grid, and the decoder attends to cells; "
-    "else it has one vector of each frame.",
-    "decoder": "What writes the caption, and how it reads what the memory left of the frames.",
-    "decoder_layers": "Layers of the decoder.",
-    "align": "Look at the frames before the cell reads the last word, or after.",
-}
+_FILM_MODEL = (
+    {name: _SOURCE[name] for name in ("cell", "embed", "gist", "score", "share")}
+    | _EYE
+    | {
+        "grid": "The memory and the decoder have each cell of the CNN's grid apart; else one vector of each frame.",
+        "decoder": "What writes the caption, and how it reads what the memory left of the frames.",
+        "decoder_layers": "Layers of the decoder.",
+        "align": "Look at the frames before the cell reads the last word, or after.",
+    }
+)
+del _FILM_MODEL["encoder"]
 _LABELS = {
     "share": "Share of the texts, by their hash, held out for validation, where no files are named for it.",
     "longest": "Tokens of a text, or frames of a recording, that are read; the rest is left out.",
