@@ -127,9 +127,11 @@ class TranscribeTask(DecodingTask[Transcribed, Artifacts]):
 
     @classmethod
     def summarize_data(cls, data: Transcribed) -> str:
-        joined = f", joined to strings of 1 to {data.join}" if data.join > 1 else ""
-        characters = data.artifacts.tokenizer.tokenizer.size - 1
-        return f"{len(data.train.recordings):,} recordings of {data.name}{joined}, {characters} characters"
+        characters, name = data.artifacts.tokenizer.tokenizer.size - 1, data.name
+        if data.join > 1:
+            count = len(data.train.recordings)
+            return f"{count:,} recordings of {name}, joined to strings of 1 to {data.join}, {characters} characters"
+        return f"{len(data.train.recordings):,} recordings of {name}, {characters} characters"
 
     @classmethod
     def data_summary(cls, data: Transcribed) -> DataSummary:
