@@ -47,7 +47,8 @@ TITLES = {
         "Spoken digits, a speaker left out, about 46,000 parameters",
         "accuracy on the 500 recordings of a speaker who is not heard in training, in the mean over the speakers "
         "(lowest – highest), by the same recipes as on the official split. The choice was not blind: bands and level "
-        "were found by a kernel machine on all six speakers left out in turn, augmentation by the GRU on one of them, theo",
+        "were found by a kernel machine on all six speakers left out in turn, augmentation by the GRU on one of them, "
+        "theo",
     ),
     "labels-mnist": (
         "MNIST, pixel by pixel, about 70,000 parameters",
