@@ -24,7 +24,8 @@ LONGEST = {"cpu": 0.2, "cuda": 0.4}  # seconds of a call, after which no longer 
 LEAST = 3  # lengths at least, or nothing could be fitted
 WIDTH, SOURCE = {"cpu": 128, "cuda": 512}, 64
 TRIES = 3
-HEADS = {name: {"heads": 4} for name in ("attention", "linear-attention", "ttt-linear", "ttt-mlp", "cross-attention")}
+MATRICES = ("linear-attention", "retention", "gla", "mamba2", "delta", "gated-delta", "ttt-linear", "ttt-mlp")
+HEADS = {name: {"heads": 4} for name in ("attention", *MATRICES, "cross-attention")}
 RECURRENT = ("rnn", "lstm", "gru", "soft-align")  # a step waits for the one before
 
 

@@ -18,7 +18,8 @@ from recollect.training.loop import Trainer
 
 KINDS = tuple(language.KINDS)
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "one", "dog", "run", "far"]
-HEADED = ("transformer", "linear-transformer", "ttt-linear", "ttt-mlp")
+MATRICES = ("retention", "gla", "mamba2", "delta", "gated-delta")
+HEADED = ("transformer", "linear-transformer", *MATRICES, "ttt-linear", "ttt-mlp")
 
 
 def prose(words=600, seed=0):

@@ -36,7 +36,7 @@ def document() -> str:
     pairs = [(classes.LAYERS[name], LAYERS[name]) for name in classes.LAYERS]
     pairs += [(classes.ENCODERS[name], ENCODERS[name]) for name in classes.ENCODERS]
     bodies = [describe(layer, config) for layer, config in pairs]
-    modules = sorted(set(re.findall(r"\b([a-z_]+)\.[A-Z]", "".join(bodies))) - {"contract"})
+    modules = sorted(set(re.findall(r"\b([a-z_][a-z_\d]*)\.[A-Z]", "".join(bodies))) - {"contract"})
     imports = "from . import (\n" + "".join(f"    {name},\n" for name in modules) + ")\n"
     return "\n".join([HEAD + imports, *bodies, TAIL])
 

@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 
 from recollect import claims, tasks
-from recollect.claims import bottleneck, bptt, capacity, fading, norms, path, recency, reverse, score, warm_up
+from recollect.claims import (
+    bottleneck,
+    bptt,
+    capacity,
+    fading,
+    forgetting,
+    norms,
+    path,
+    recency,
+    reverse,
+    score,
+    warm_up,
+)
 from recollect.claims.claim import Effort, Verdict
 from recollect.claims.laboratory import training
 from recollect.claims.laboratory.copying import Copying
@@ -72,6 +84,12 @@ LEARNING: dict[str, Any] = {  # in place of QUICK
         "models": {"transformer": {"width": 8, "heads": 2}, "linear-transformer": {"width": 8, "heads": 1}},
     },
     "parity": {"run": {"batch": 4, "eval_rows": 10, "length": 4, "width": 4}, "steps": {"cells": 2, "blocks": 2}},
+    "eigenvalue-sign": {"run": MEMORY | {"length": 4, "width": 8, "heads": 2, "layers": 1, "lr": 1e-3}},
+    "overwrite": {
+        "rounds": 2,
+        "run": MEMORY
+        | {"length": 12, "load": 2, "vocab": 16, "width": 8, "heads": 1, "layers": 1, "taps": 2, "lr": 1e-3},
+    },
     "long-gap": {
         "alone": {"steps": 2, "eval_rows": 10},
         "gaps": (0, 8),
@@ -100,6 +118,11 @@ TINY: dict[str, dict[str, Any]] = {  # constants of each file
         "TIMED": ({"rows": 1, "steps": 8, "dim": 8, "heads": 2}, {}),
     },
     "k-step": {"STEPS": 5},
+    "forgetting": {
+        "QUICK": forgetting.QUICK
+        | {"letters": 2000, "test": 300, "run": {"context": 16, "batch": 2}, "steps": 2}
+        | {"body": {"width": 8, "heads": 2, "layers": 1, "taps": 2}}
+    },
     "stationary": {"STEPS": (3, 3)},
     "arrow": {"STEPS": (5, 5), "LENGTH": (3000, 3000), "TEST": 1000, "WORLDS": 50},
     "content": {"STEPS": (4, 4), "SENTENCES": (200, 200), "ROWS": 20},

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import recollect
+import tiny
 from recollect import layers
 from recollect.core import state as states
 from recollect.core.errors import RecollectError
@@ -15,7 +16,17 @@ from recollect.models import language
 QUICK = {"rnn": {}, "conv": {}, "attention": {"heads": 2}}
 OTHERS = {
     name: {"heads": 2, "mini_batch": 4} if name.startswith("ttt") else {}
-    for name in ("window", "lstm", "gru", "linear-attention", "ttt-linear", "ttt-mlp")
+    for name in (
+        "window",
+        "lstm",
+        "gru",
+        "mingru",
+        "minlstm",
+        "linear-attention",
+        *tiny.MATRICES,
+        "ttt-linear",
+        "ttt-mlp",
+    )
 }
 
 

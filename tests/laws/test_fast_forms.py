@@ -8,7 +8,9 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from laws.cases import every_layer
 from recollect.core import state as states
-from recollect.layers import combine, dropout, gru, norm, soft_align, ttt
+from recollect.kernels import matrix as chunks
+from recollect.kernels.recurrent.scan import CHUNK
+from recollect.layers import combine, dropout, gru, matrix, norm, scanned, soft_align, ttt
 
 
 class Operations(TorchFunctionMode):
@@ -48,8 +50,16 @@ def loops(config):
     )
 
 
-def mini_batch(config):
-    return next((part.mini_batch for part in parts(config) if isinstance(part, ttt.Config)), None)
+def piece(config):
+    """Steps that a layer computes together, where it goes on piece by piece: a mini-batch of TTT, a matrix's chunk."""
+    for part in parts(config):
+        if isinstance(part, ttt.Config):
+            return part.mini_batch
+        if isinstance(part, scanned.ScannedConfig):
+            return CHUNK
+        if isinstance(part, matrix.Config) and (part.forget != "none" or part.write == "delta"):
+            return chunks.steps_together(part.forget == "channel", part.write == "delta")
+    return None
 
 
 @every_layer
@@ -58,9 +68,9 @@ def test_the_number_of_operations_does_not_grow_with_length(config):
         layer = config.build().eval()
         short, long = (config.example(2, steps, torch.float32) for steps in (24, 48))
         grown = operations(layer, *long) - operations(layer, *short)
-        if (batch := mini_batch(config)) is not None:
+        if (batch := piece(config)) is not None:
             per_batch = operations(layer, *config.example(2, 24 + batch, torch.float32)) - operations(layer, *short)
-            assert grown == per_batch * (24 // batch)
+            assert grown == per_batch * (-(-48 // batch) + -24 // batch)  # pieces of 48 steps less those of 24
         else:
             assert grown == 0
     else:

@@ -14,7 +14,7 @@ def test_every_layer_file_is_in_the_registry():
     """Files that define a Config with build() of their own, and are not shared machinery."""
     registered = {c.__module__ for registry in (layers.LAYERS, layers.ENCODERS) for c in registry.values()}
     shared = {"recurrent", "attend", "score", "alignment", "lineage", "loss", "outside", "ttt_fused", "ttt_scan"}
-    shared |= {"classes", "keywords", "torch_names"}
+    shared |= {"scanned", "classes", "keywords", "torch_names"}
     for module in pkgutil.iter_modules(layers.__path__):
         assert module.name in shared or f"recollect.layers.{module.name}" in registered, module.name
 

@@ -268,4 +268,17 @@ ABOUT: dict[str, dict[str, tuple[str, str]]] = {
             "用新的 W 读查询。",
         ),
     },
+    "matrix-dials": {
+        "en": (
+            "One matrix, three dials",
+            "The matrix S of the step before is multiplied by α: it forgets. With an add, the value v, times β, is "
+            "added under the key k. With a delta rule, what S now answers to k is taken from v first: the dashed "
+            "way. The new S is read with the query q.",
+        ),
+        "zh": (
+            "一个矩阵，三个旋钮",
+            "上一步的矩阵 S 乘以 α：遗忘。若是相加，值 v 乘以 β，加在键 k 之下。若是增量规则，先从 v 中减去 S 此时对 k "
+            "的回答：虚线那一路。再用查询 q 读新的 S。",
+        ),
+    },
 }

@@ -31,6 +31,7 @@ DRAWN: dict[str, Callable[[Diagram], None]] = {
     "three-stores": transformer.draw_three_stores,
     "kv-cache": transformer.draw_kv_cache,
     "ttt-step": transformer.draw_ttt_step,
+    "matrix-dials": transformer.draw_matrix_dials,
 }
 
 

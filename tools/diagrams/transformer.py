@@ -189,3 +189,46 @@ def draw_ttt_step(d: Diagram) -> None:
     d.arrow(read, d.text(640, 300, "$y_t$"), role="output")
     d.text(302, 236, "one step of training", look="soft", size=SMALL)
     d.text(336, 324, "read with the new weights", look="soft", size=SMALL)
+
+
+def draw_matrix_dials(d: Diagram) -> None:
+    high, middle, low = 110.0, 212.0, 304.0
+    shades = [[[0.1 + 0.2 * ((t * i + j + t) % 4) for j in range(3)] for i in range(3)] for t in (1, 2)]
+    before, after = (
+        d.grid(x, high, 3, 3, 22, "state", shade=shade) for x, shade in zip((92.0, 566.0), shades, strict=True)
+    )
+    d.text(92, 52, "$S_{t−1}$")
+    d.text(566, 52, "$S_t$")
+    fade, add = d.circle(196, high, "×", "gate"), d.circle(452, high, "+", "state")
+    for start, end in ((before, fade), (fade, add), (add, after)):
+        d.arrow(start, end, role="state", look="wide")
+    d.text(196, 66, "forget", look="bold")
+    d.text(452, 66, "write", look="bold")
+    fork = 284.0
+    d.dot(fork, high, "state", 5)
+    answer = d.box(fork, middle, "$S^T k_t$", "state", w=76)
+    d.arrow((fork, high + 6), answer, role="gradient")
+    less, strong = d.circle(372, middle, "−", "gradient"), d.circle(452, middle, "×", "gate")
+    d.arrow(answer, less, role="gradient")
+    d.arrow(less, strong, role="state")
+    d.arrow(strong, add, role="state")
+    d.text(466, 164, "$k_t$(…)$^T$", anchor="start", size=SMALL)
+    read = d.box(566, middle, "$S_t^T q_t$", "output", w=80)
+    d.arrow(after, read, role="state")
+    d.arrow(read, d.text(664, middle, "$y_t$"), role="output")
+    boxes = [
+        d.box(x, low, name, role, w=52, h=36)
+        for x, name, role in (
+            (196, "$α_t$", "gate"),
+            (fork, "$k_t$", "state"),
+            (372, "$v_t$", "state"),
+            (452, "$β_t$", "gate"),
+            (566, "$q_t$", "input"),
+        )
+    ]
+    for box, end in zip(boxes, (fade, answer, less, strong, read), strict=True):
+        d.arrow(box, end, role="gate" if end in (fade, strong) else "input" if end is read else "state")
+    x = d.text(92, 366, "$x_t$")
+    for box in boxes:
+        d.arrow(x, (box.x, 366), box, role="input")
+    d.text(372, 402, "add: without the dashed way; delta: with it", look="soft", size=SMALL)

@@ -82,6 +82,10 @@ CHINESE = {
     "cache": "缓存",
     "one step of training": "训练一步",
     "read with the new weights": "用新的权重读",
+    # chapter 13
+    "forget": "遗忘",
+    "write": "写入",
+    "add: without the dashed way; delta: with it": "相加：没有虚线那一路；增量：有",
 }
 
 

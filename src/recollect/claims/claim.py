@@ -23,6 +23,7 @@ CHAPTERS = (  # of the course, which group the claims
     "The Transformer block",
     "Three methods compared",
     "KV cache, linear attention, test-time training",
+    "One matrix, three dials",
 )
 
 

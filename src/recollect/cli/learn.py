@@ -34,7 +34,7 @@ def learn(
     ] = None,
     answer: Annotated[str | None, typer.Option(help="Print the answer of an exercise.", show_default=False)] = None,
 ) -> None:
-    """Walk through the course in the terminal: twelve chapters, and exercises graded by the laws."""
+    """Walk through the course in the terminal: thirteen chapters, and exercises graded by the laws."""
     from ..core.language import localize
     from ..core.settings import SettingError
 

@@ -18,7 +18,7 @@ def race(
         str | None, typer.Argument(help="A task (default: recall and translation, where memory decides).")
     ] = None,
     ladder: Annotated[
-        str | None, typer.Option(help="recurrence, attention, translation or state: each rung one change.")
+        str | None, typer.Option(help="recurrence, attention, translation, state or memory: each rung one change.")
     ] = None,
     data: Data = None,
     valid: Annotated[list[str] | None, typer.Option(help="Validation data (default: a part of the data).")] = None,

@@ -10,17 +10,25 @@ from .combine import Residual, Stack
 from .context import Contextual
 from .conv import CausalConv
 from .cross_attention import CrossAttention
+from .delta import DeltaNet
 from .dropout import Dropout
 from .encoder import Bidirectional, Convolution, Forward, FullAttention, TransformerEncoder
 from .fixed import Fixed
 from .gated_conv import GatedConv
+from .gated_delta import GatedDeltaNet
+from .gla import GLA
 from .gru import GRU
 from .keywords import constructed_from
 from .linear_attention import LinearAttention
 from .lstm import LSTM
+from .mamba2 import Mamba2
+from .matrix import Matrix
+from .mingru import MinGRU
+from .minlstm import MinLSTM
 from .mlp import FeedForward
 from .norm import Norm
 from .position import Position
+from .retention import Retention
 from .rnn import RNN
 from .soft_align import SoftAlign
 from .tcn import TCNBlock
@@ -43,9 +51,16 @@ LAYERS = {  # by the name that `build` knows
     "rnn": RNN,
     "lstm": LSTM,
     "gru": GRU,
+    "mingru": MinGRU,
+    "minlstm": MinLSTM,
     "conv": CausalConv,
     "attention": Attention,
     "linear-attention": LinearAttention,
+    "retention": Retention,
+    "gla": GLA,
+    "mamba2": Mamba2,
+    "delta": DeltaNet,
+    "gated-delta": GatedDeltaNet,
     "ttt-linear": TTTLinear,
     "ttt-mlp": TTTMLP,
     "soft-align": SoftAlign,
@@ -58,6 +73,7 @@ LAYERS = {  # by the name that `build` knows
     "context": Contextual,
     "gated-conv": GatedConv,
     "tcn-block": TCNBlock,
+    "matrix": Matrix,
     "transformer-block": TransformerBlock,
     "stack": Stack,
     "residual": Residual,

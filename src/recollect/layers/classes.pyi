@@ -9,16 +9,24 @@ from . import (
     context,
     conv,
     cross_attention,
+    delta,
     dropout,
     encoder,
     fixed,
     gated_conv,
+    gated_delta,
+    gla,
     gru,
     linear_attention,
     lstm,
+    mamba2,
+    matrix,
+    mingru,
+    minlstm,
     mlp,
     norm,
     position,
+    retention,
     rnn,
     soft_align,
     tcn,
@@ -142,6 +150,39 @@ class GRU(gru.GRU):
         proj_size: Literal[0] = 0,
     ) -> None: ...
 
+class MinGRU(mingru.MinGRU):
+    """A GRU without a reset gate, whose update gate and candidate are functions of x alone."""
+
+    @overload
+    def __init__(self, config: mingru.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        candidate: Literal["linear", "positive"] = "linear",
+        forget_bias: float = 0.0,
+        bias: bool = True,
+    ) -> None: ...
+
+class MinLSTM(minlstm.MinLSTM):
+    """An LSTM without a cell beside h, whose gates and candidate are functions of x alone."""
+
+    @overload
+    def __init__(self, config: minlstm.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        candidate: Literal["linear", "positive"] = "linear",
+        forget_bias: float = 0.0,
+        bias: bool = True,
+        normalise: bool = True,
+    ) -> None: ...
+
 class CausalConv(conv.CausalConv):
     """A causal, dilated convolution over time."""
 
@@ -199,6 +240,156 @@ class LinearAttention(linear_attention.LinearAttention):
         feature: Literal["elu", "identity"] = "elu",
         normalise: bool = True,
         project: bool = True,
+        bias: bool = False,
+    ) -> None: ...
+
+class Retention(retention.Retention):
+    """A matrix of keys and values that fades at a fixed rate."""
+
+    @overload
+    def __init__(self, config: retention.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "fixed",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "add",
+        beta: float | None = None,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "identity",
+        unit: bool = False,
+        normalise: bool = False,
+        rotary: bool = True,
+        shared: bool = False,
+        out_norm: bool = True,
+        out_gate: bool = True,
+        bias: bool = False,
+    ) -> None: ...
+
+class GLA(gla.GLA):
+    """A matrix of keys and values, each row of which fades as the input says."""
+
+    @overload
+    def __init__(self, config: gla.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "channel",
+        signed: bool = False,
+        rank: int | None = 16,
+        write: Literal["add", "delta"] = "add",
+        beta: float | None = None,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "identity",
+        unit: bool = False,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = False,
+        out_norm: bool = True,
+        out_gate: bool = True,
+        bias: bool = False,
+    ) -> None: ...
+
+class Mamba2(mamba2.Mamba2):
+    """A matrix of keys and values that fades and is written by the same step."""
+
+    @overload
+    def __init__(self, config: mamba2.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "step",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "add",
+        beta: float | None = None,
+        tied: bool = True,
+        feature: Literal["identity", "elu", "silu"] = "identity",
+        unit: bool = False,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = True,
+        out_norm: bool = True,
+        out_gate: bool = True,
+        bias: bool = False,
+    ) -> None: ...
+
+class DeltaNet(delta.DeltaNet):
+    """A matrix of keys and values in which a write replaces what the key held."""
+
+    @overload
+    def __init__(self, config: delta.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "none",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "delta",
+        beta: float | None = 1.0,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "silu",
+        unit: bool = True,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = False,
+        out_norm: bool = True,
+        out_gate: bool = False,
+        bias: bool = False,
+    ) -> None: ...
+
+class GatedDeltaNet(gated_delta.GatedDeltaNet):
+    """A matrix that fades as the input says, and in which a write replaces what the key held."""
+
+    @overload
+    def __init__(self, config: gated_delta.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "step",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "delta",
+        beta: float | None = 1.0,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "silu",
+        unit: bool = True,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = False,
+        out_norm: bool = True,
+        out_gate: bool = True,
         bias: bool = False,
     ) -> None: ...
 
@@ -400,6 +591,36 @@ class TCNBlock(tcn.TCNBlock):
         dilation: int = 1,
         dropout: float = 0.0,
         start: Literal["torch", "he"] = "torch",
+    ) -> None: ...
+
+class Matrix(matrix.Matrix):
+    """A memory of keys and values that is one matrix a head."""
+
+    @overload
+    def __init__(self, config: matrix.Config, /) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int | None = None,
+        heads: int = 1,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        forget: Literal["none", "fixed", "step", "channel"] = "none",
+        signed: bool = False,
+        rank: int | None = None,
+        write: Literal["add", "delta"] = "add",
+        beta: float | None = None,
+        tied: bool = False,
+        feature: Literal["identity", "elu", "silu"] = "identity",
+        unit: bool = False,
+        normalise: bool = False,
+        rotary: bool = False,
+        shared: bool = False,
+        out_norm: bool = False,
+        out_gate: bool = False,
+        bias: bool = False,
     ) -> None: ...
 
 class TransformerBlock(transformer.TransformerBlock):

@@ -44,9 +44,16 @@ KINDS: dict[str, Kind] = {
     "rnn": Kind("rnn"),
     "lstm": Kind("lstm"),
     "gru": Kind("gru"),
+    "mingru": Kind("mingru", block="residual"),
+    "minlstm": Kind("minlstm", block="residual"),
     "tcn": Kind("tcn-block", dropout=True, dilated=True),
     "transformer": Kind("attention", {"bias": False}, "residual", "rotary", heads=True, dropout=True),
     "linear-transformer": Kind("linear-attention", block="residual", heads=True),
+    "retention": Kind("retention", block="residual", heads=True),
+    "gla": Kind("gla", block="residual", heads=True),
+    "mamba2": Kind("mamba2", block="residual", heads=True),
+    "delta": Kind("delta", block="residual", heads=True),
+    "gated-delta": Kind("gated-delta", block="residual", heads=True),
     "ttt-linear": Kind("ttt-linear", block="residual", heads=True),
     "ttt-mlp": Kind("ttt-mlp", block="residual", heads=True),
 }
@@ -141,11 +148,16 @@ class BodyConfig:
         check_settings(self)
         if self.taps is not None and not self.residual:
             raise ContractError(f"model: expected residual blocks with taps={self.taps}, found a plain stack")
-        check_layer_settings(self.model, self.layer)
+        check_layer_settings(self.layer_name, self.layer)
+
+    @property
+    def layer_name(self) -> str:
+        """What names the layer: the model itself, where it is not one that any layer can be put into."""
+        return self.model
 
     @property
     def kind(self) -> Kind:
-        return kind_of(self.model)
+        return kind_of(self.layer_name)
 
     @property
     def residual(self) -> bool:

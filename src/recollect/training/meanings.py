@@ -227,6 +227,15 @@ _CAPTIONS = {
     "eval_images": "Pictures that are described for `choose` other than `nats`.",
     "extra": "Words of a caption at most.",
 } | _BEAM
+_FILMS = {name: _CAPTIONS[name] for name in ("least", "longest", "whole", "grain", "choose", "extra", *_BEAM)} | {
+    "pixels": "Frames are scaled to so many pixels a side; none: as the data's source has it.",
+    "frames": "Of a longer film so many frames are read, evenly spread.",
+    "held_out": "Share of a folder's films for validation, and as much for the test.",
+    "count": "Films that are rendered for training where no data is named.",
+    "events": "Most events of a film that is rendered for training; those of the test have up to five.",
+    "batch": "Films of a batch.",
+    "eval_films": "Films that are described for `choose` other than `nats`.",
+}
 _EYE = {
     "align": "Look at the picture before the cell reads the last word, or after.",
     "channels": "Channels after the CNN's first convolution; doubled at every halving of the picture.",
@@ -234,6 +243,14 @@ _EYE = {
     "self_attention": "A block of self-attention in the CNN, where its grid is twice as fine as the last one.",
     "encoder": "Layer, by its name, that reads the cells of the CNN's grid from both ends; none: the decoder alone.",
     "near": "Each cell of the CNN's grid sees what lies in and beside it, so that attention goes where a thing is.",
+}
+_FILM_MODEL = {name: _SOURCE[name] for name in ("cell", "embed", "gist", "score", "share")} | {
+    **{name: meaning for name, meaning in _EYE.items() if name != "encoder"},
+    "grid": "The memory goes from frame to frame at each cell of the CNN's grid, and the decoder attends to cells; "
+    "else it has one vector of each frame.",
+    "decoder": "What writes the caption, and how it reads what the memory left of the frames.",
+    "decoder_layers": "Layers of the decoder.",
+    "align": "Look at the frames before the cell reads the last word, or after.",
 }
 _LABELS = {
     "share": "Share of the texts, by their hash, held out for validation, where no files are named for it.",
@@ -254,6 +271,33 @@ _LABELS = {
     "eval_rows": "Evaluations read the first so many rows of a part; none: all.",
     "length": "Length of a training row, for the model's cost; none: the median, filled in by training.",
 }
+_TRANSCRIBE = {
+    "join": "Joined strings have 1 to so many recordings; none: 5 for tones and fsdd, 1 (no joining) for a folder.",
+    "longer": "The test has strings of so many times `join` recordings too.",
+    "gap": "Longest silence before, between and after the recordings of a string, in seconds.",
+    "count": "Strings that are joined for validation, and as many for the test.",
+    "speaker": "Who is heard in the test alone; none: the test has everybody.",
+    "letters": "Letters that the generated tones spell.",
+    "takes": "Recordings of each letter that are generated.",
+    "held_out": "Share of a folder's recordings for validation, and as much for the test, where no table says it.",
+    "whole": "Every part is all of the folder, as when a run is measured on another one.",
+    "lower": "Capital letters of the transcripts are made small.",
+    "longest": "Training leaves out recordings of more seconds.",
+    "sample_rate": "Samples a second, to which recordings are converted.",
+    "frame": "Milliseconds of sound that a frame covers.",
+    "hop": "Milliseconds from one frame to the next.",
+    "bands": "Bands of a frame, of equal width on the mel scale.",
+    "stack": "Frames side by side that are a step of the model.",
+    "batch": "Recordings, or strings of them, of a batch.",
+    "bucket": "Batches' worth of recordings that are sorted by length before they are cut into batches.",
+    "speed": "Training plays recordings faster or slower by up to this share.",
+    "noise": "Largest standard deviation of the noise that training adds to samples (in ±1).",
+    "choose": "What picks the best checkpoint: character errors of greedy texts, or the loss.",
+    "eval_rows": "Evaluations while training read the first so many recordings of a part; none: all.",
+    "ratio": "A text has at most `ratio` characters for each step of the sound, and `extra` more.",
+    "extra": "See `ratio`.",
+    "steps_each": "Steps of a training row, for the model's cost; none: the median, filled in by training.",
+} | _BEAM
 _FRAMES = {
     "sample_rate": "Samples a second at which recordings are read; others are resampled.",
     "frame": "Milliseconds of sound that one frame covers.",
@@ -315,6 +359,11 @@ MEANINGS: dict[str, dict[str, str]] = {
     "tasks.labels": _LABELS,
     "data.sound": _FRAMES | _AUGMENT,
     "tasks.ratings": _RATINGS,
+    "tasks.transcribe": _TRANSCRIBE,
+    "models.ctc": {
+        "encoder": "Layer, by its name, that reads the frames.",
+        "both_ways": "Two stacks of layers read the sound, one of them from its end.",
+    },
     "tasks.memory": {"eval_rows": "Rows of validation and of the test, at each value of the dial."},
     "tasks.memory.generator": {
         "vary": "Draw the dial anew for each training batch, from its least value up to the one set.",
@@ -332,6 +381,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "vocab": "Size of the vocabulary: half keys, half values.",
         "power": "How far from the pairs the questions stand: the smaller, the nearer most of them.",
         "filler": "What stands between the questions: token 0, or random tokens.",
+        "rounds": "How often each key is given, each time with another value; the last one counts.",
     },
     "tasks.memory.data.Parity": {"length": "Bits of a row (the dial)."},
     "tasks.memory.data.Gap": {
@@ -362,6 +412,8 @@ MEANINGS: dict[str, dict[str, str]] = {
     "models.ngram": {"order": "Longest n-gram, in tokens."},
     "models.seq2seq": _SOURCE,
     "tasks.captions.model": _EYE,
+    "tasks.captions.films": _FILMS,
+    "tasks.captions.films.model": _FILM_MODEL,
     "tasks.ratings.model": {
         "dim": "Width of the users' and items' vectors; 0: biases alone.",
         "bias": "Users and items have a bias each.",
@@ -375,6 +427,11 @@ MEANINGS: dict[str, dict[str, str]] = {
     "layers.rnn": {"nonlinearity": "Activation function of the recurrence."},
     "layers.lstm": {"forget_bias": "Initial bias of the forget gate; 1 forgets less at the start."},
     "layers.gru": {"reset": "The reset gate acts after the recurrent product (as in torch), or before it (Cho 2014)."},
+    "layers.scanned": {
+        "candidate": "The new value is linear in the input, or passed through a function that makes it positive.",
+        "forget_bias": "Added to what keeps the state, and not learned; above 0 the layer forgets less.",
+    },
+    "layers.minlstm": {"normalise": "Divide the forget and the input gate by their sum."},
     "layers.tcn": {
         "kernel": "Taps of each of a block's two convolutions.",
         "dilation": "Steps between taps; by default 1, 2, 4, … from layer to layer.",
@@ -391,6 +448,25 @@ MEANINGS: dict[str, dict[str, str]] = {
     "layers.linear_attention": {
         "feature": "Feature map of queries and keys: elu + 1, or none.",
         "normalise": "Divide by the sum of the weights; needs positive features.",
+    },
+    "layers.matrix": {
+        "head_dim": "Width of the keys of one head; none: width / heads.",
+        "value_dim": "Width of the values of one head; none: width / heads.",
+        "forget": "Decay of the matrix before each write: none, one fixed rate for each head, a rate a step (`step`), "
+        "or a rate a step and channel of the keys (`channel`).",
+        "signed": "Decays lie in (−1, 1) instead of (0, 1).",
+        "rank": "Rank of the map from the input to the rates of the channels; none: full.",
+        "write": "Add key and value to the matrix, or first take away what the matrix holds at the key (`delta`).",
+        "beta": "Largest strength of a write, which the input decides; none: every write has the strength 1.",
+        "tied": "The step that decides the decay is the strength of the write too, as in Mamba-2.",
+        "feature": "Feature map of queries and keys: none, elu + 1, or SiLU.",
+        "unit": "Queries and keys are scaled to the length 1.",
+        "normalise": "Divide by the sum of the weights; needs positive features.",
+        "rotary": "Queries and keys are turned by their place.",
+        "shared": "All heads have one key and one query.",
+        "out_norm": "RMSNorm of what each head reads.",
+        "out_gate": "What was read is multiplied by a gate, SiLU of a map of the input.",
+        "bias": "Keys, queries, values and the output have biases.",
     },
     "layers.ttt": _TTT,
     "layers.conv": {

@@ -119,6 +119,7 @@ def uses(task: str, label: str) -> tuple[Command, ...]:
         "text": ("generate", "{given}", "--prompt", "the cat", "--length", "5"),
         "translation": ("translate", "{given}", "--beam", "2"),
         "captions": ("caption", "{given}", "{valid}/photos/p0.png"),
+        "films": ("caption", "{given}", "{valid}/clips/film3.gif"),
         "series": ("forecast", "{given}", "{valid}/hours.csv"),
         "labels": ("classify", "{given}", "{valid}/lines.txt"),
     }
@@ -326,7 +327,7 @@ def data(base: Path) -> dict[str, list[Start]]:
     cases.folder_of(photos)
     cases.photo(3).save(photos / "p9.jpg")
     forecast = ("forecast", "{valid}/run-series-gru")
-    shown = "{valid}/run-captions-attend"
+    shown, clips = "{valid}/run-captions-attend", "{valid}/run-films-gru"
     return {
         "texts": [trained("text", "lstm", texts, "book.txt"), trained("text", "ngram", texts, "book.gz")],
         "tables of series": [
@@ -365,6 +366,18 @@ def data(base: Path) -> dict[str, list[Start]]:
                 photos.name,
                 ("captions.tsv", "captions.tsv", "p0.png"),
                 (training("captions", "fixed, photos", data="{given}"),),
+            ),
+        ],
+        "films": [
+            *(
+                Start("clips", (name,), (("caption", clips, f"{{given}}/{name}"),))
+                for name in ("film3.gif", "film6.gif")
+            ),
+            Start("clips", ("film1/0.png",), (("caption", clips, "{given}/film1"),)),
+            Start(
+                "clips",
+                ("captions.tsv", "captions.tsv", "film7.gif"),
+                (training("films", "lstm, folder", data="{given}"),),
             ),
         ],
     }

@@ -216,7 +216,10 @@ def test_a_strange_file_in_the_run_is_one_line(content, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-RECALL = ("transformer", "linear-transformer", "ttt-linear", "lstm", "rnn", "gru", "mlp", "tcn")
+RECALL = (
+    *("transformer", "linear-transformer", "ttt-linear", "lstm", "rnn", "gru", "mlp", "tcn"),
+    *("mingru", "minlstm", "retention", "gla", "mamba2", "delta", "gated-delta"),
+)
 
 
 def test_the_recipes_are_those_of_the_published_figures():
@@ -227,6 +230,7 @@ def test_the_recipes_are_those_of_the_published_figures():
     expected = {f"copy/1000-{model}" for model in ("tcn", "lstm", "gru", "rnn", "transformer")}
     expected |= {f"adding/600-{model}" for model in ("rnn", "lstm", "gru", "tcn")}
     expected |= {f"recall/{model}" for model in RECALL}
+    expected |= {f"parity/{signs}-{model}" for signs in ("positive", "signed") for model in ("delta", "mamba2")}
     sentences = ("agreement", "clouds", "gap", "nested", "order")
     expected |= {f"{kind}/{model}" for kind in sentences for model in ("rnn", "lstm", "transformer")}
     assert names == expected

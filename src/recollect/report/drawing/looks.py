@@ -30,6 +30,11 @@ MODELS = {  # never change a line: figures that were printed stand by it
     "mlp": Look(BROWN, 4),
     "ar": Look(BROWN, 5, True),
     "linear-transformer": Look(INDIGO, 6),
+    "retention": Look(INDIGO, 2, True),
+    "gla": Look(BLUE, 1, True),
+    "mamba2": Look(TEAL, 5, True),
+    "delta": Look(MAGENTA, 6, True),
+    "gated-delta": Look(BLACK, 7, True),
     "ttt-linear": Look(RED, 7),
     "ttt-mlp": Look(RED, 0, True),
     "tcn": Look(TEAL, 1),
@@ -43,6 +48,8 @@ MODELS = {  # never change a line: figures that were printed stand by it
     "dot": Look(BROWN, 0),
     "features": Look(INDIGO, 1),
     "biases": Look(BLACK, 3, True),
+    "mingru": Look(GREEN, 6, True),
+    "minlstm": Look(ORANGE, 7, True),
 }
 LAYERS = {  # layers look like the models that are made of them
     "attention": MODELS["transformer"],

@@ -86,6 +86,9 @@ class LabelModel(TrainedModel):
 
     methods = ("classify", "probabilities")
 
+    def prepare(self, steps: int = 0) -> None:
+        _ = self._classifier
+
     @cached_property
     def _classifier(self) -> Classifier:
         return Classifier.of(self._source)

@@ -151,22 +151,31 @@ class Recall(Test):
     the i-th of `load` slots drawn without repetition, slot s = 0, 1, … with weight (s + 1)^(power − 1), and stands at
     the slot's first step; its value is the answer at that very step, the next token of a text that went on. All else is
     token 0 (`filler=zero`, as in the paper's Figure 2), or any token at all (`filler=random`, the code's own default).
+
+    With `rounds` over 1 each key stands in so many pairs, in any order and each time with another value; the answer is
+    the value that came last.
     """
 
     kind: ClassVar[str] = "recall"
     dial: ClassVar[str] = "load"
+    later: ClassVar[frozenset[str]] = frozenset({"rounds"})
 
     length: int = at_least(1, default=64, most=STEPS)
     load: int = at_least(1, default=4, most=LOAD)
     vocab: int = at_least(1, default=8192, most=VOCABULARY)
     power: float = 0.01
     filler: Literal["zero", "random"] = "zero"
+    rounds: int = at_least(1, default=1, most=LOAD)
 
     def problem(self) -> str | None:
-        if self.length % 2 or self.length < 4 * self.load:
-            return f"an even length of at least {4 * self.load}, four steps a pair, found {self.length}"
+        least = 2 * self.load * (self.rounds + 1)
+        if self.length % 2 or self.length < least:
+            steps = "four steps a pair" if self.rounds == 1 else f"two for each of {self.rounds} rounds and a question"
+            return f"an even length of at least {least}, {steps}, found {self.length}"
         if self.vocab // 2 - 1 < self.load:
             return f"vocab of at least {2 * self.load + 2}, a key for each pair, found {self.vocab}"
+        if self.vocab - self.vocab // 2 < self.rounds * self.load:
+            return f"vocab of at least {2 * self.rounds * self.load}, a value for each pair, found {self.vocab}"
         if not 0 < self.power <= 100:
             return f"power above 0 and at most 100, found {self.power}"
         return None
@@ -192,19 +201,24 @@ class Recall(Test):
         return 1 / (self.vocab - self.vocab // 2)
 
     def baselines(self) -> dict[str, float]:
-        return {"chance": 1 - self.chance, "one of the values seen": 1 - 1 / self.load}
+        found = {"chance": 1 - self.chance, "one of the values seen": 1 - 1 / (self.rounds * self.load)}
+        return found if self.rounds == 1 else found | {"one of the values of the key": 1 - 1 / self.rounds}
 
     def draw(self, rng: np.random.Generator, rows: int) -> Rows:
-        half, seen = self.vocab // 2, 2 * self.load
+        half, seen = self.vocab // 2, 2 * self.rounds * self.load
         keys = 1 + distinct(rng, rows, self.load, half - 1)
-        values = half + distinct(rng, rows, self.load, self.vocab - half)
+        given = half + distinct(rng, rows, self.rounds * self.load, self.vocab - half)
+        which = np.tile(np.arange(self.load), (rows, self.rounds))  # of the keys, in each pair
+        which = which if self.rounds == 1 else rng.permuted(which, axis=1)
+        last = which.argsort(axis=1, kind="stable")[:, self.rounds - 1 :: self.rounds]  # of the pairs with each key
+        values = np.take_along_axis(given, last, axis=1)
         slots = np.arange(1, (self.length - seen) // 2 + 1)
         weights = slots ** (self.power - 1)
         # The order in which exponential clocks ring is that of drawing by weight without repetition.
         rings = rng.exponential(size=(rows, len(slots))) / weights
         at = seen + 2 * rings.argsort(axis=1)[:, : self.load]
         x = np.zeros((rows, self.length), dtype=np.int64)
-        x[:, 0:seen:2], x[:, 1:seen:2] = keys, values
+        x[:, 0:seen:2], x[:, 1:seen:2] = np.take_along_axis(keys, which, axis=1), given
         np.put_along_axis(x, at, keys, axis=1)
         if self.filler == "random":
             x = np.where(x == 0, rng.integers(0, self.vocab, size=x.shape), x)

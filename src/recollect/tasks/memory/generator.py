@@ -33,6 +33,7 @@ class Test(ABC):
     dial: ClassVar[str]
     metric: ClassVar[str] = "error"
     tokens: ClassVar[bool] = True  # whether x holds tokens, or numbers
+    later: ClassVar[frozenset[str]] = frozenset()  # settings that older rows lack: named where they are not as usual
 
     vary: bool = False
     reach: int = at_least(1, default=1, most=1_024)
@@ -133,7 +134,9 @@ class Test(ABC):
 
     def settings(self) -> dict[str, Any]:
         """Everything that decides what is drawn."""
-        return {"kind": self.kind, "version": VERSION} | asdict(self)
+        usual = {field.name: field.default for field in fields(self)}
+        own = {name: value for name, value in asdict(self).items() if name not in self.later or value != usual[name]}
+        return {"kind": self.kind, "version": VERSION} | own
 
     @property
     def name(self) -> str:
@@ -142,7 +145,7 @@ class Test(ABC):
         shown = {
             name: value
             for name, value in asdict(self).items()
-            if value != usual[name] or (type(value) is int and name != "reach")
+            if value != usual[name] or (type(value) is int and name != "reach" and name not in self.later)
         }
         return ", ".join([self.kind, *(f"{name} {value}" for name, value in shown.items())])
 

@@ -1,4 +1,4 @@
-"""How tests of memory are raced: a heat for each, and the ladder of state, from one vector to everything."""
+"""How tests of memory are raced: a heat for each, the ladder of state, and the ladder of what a matrix can do."""
 
 from dataclasses import replace
 
@@ -109,6 +109,21 @@ STATE = (
     Rung(name="TTT", model="ttt-linear", change="A small model's weights, trained on what is read."),
     Rung(name="attention", model="transformer", change="Everything is kept: the state grows with the text."),
 )
+MEMORY = (
+    Rung(
+        name="add", model="linear-transformer", change="Each value is added to one matrix under its key; nothing goes."
+    ),
+    Rung(name="forget", model="mamba2", change="Before each write the matrix fades, by as much as the input says."),
+    Rung(name="delta", model="delta", change="What stands under a key is taken away before the new value is written."),
+    Rung(name="gated delta", model="gated-delta", change="Both: the matrix fades, and the write replaces."),
+    Rung(
+        name="TTT-linear",
+        model="ttt-linear",
+        change="The matrix is a model with a norm inside, trained on a mini-batch of inputs at a time.",
+    ),
+    Rung(name="TTT-MLP", model="ttt-mlp", change="The model has two layers: keys are told apart that a matrix mixes."),
+    Rung(name="attention", model="transformer", change="Everything is kept: the state grows with the text."),
+)
 LADDERS = (
     replace(
         RECALL,
@@ -116,5 +131,16 @@ LADDERS = (
         title="The ladder of state: what a byte of memory buys",
         ladder="state",
         rungs=STATE,
+    ),
+    replace(
+        RECALL,
+        name="ladder-memory",
+        title="The ladder of memory: what a matrix can do with what it is given",
+        question="Recall where each of four keys comes three times, each time with another value, and the last one is "
+        "asked for: a memory that only adds returns the sum of all three. From rung to rung the memory can do one "
+        "thing more.",
+        ladder="memory",
+        rungs=MEMORY,
+        settings={**RECALL.settings, "rounds": "3", "length": "32"},
     ),
 )
