@@ -386,7 +386,6 @@ MEANINGS: dict[str, dict[str, str]] = {
         "shared": "All heads have one key and one query.",
         "out_norm": "RMSNorm of what each head reads.",
         "out_gate": "What was read is multiplied by a gate, SiLU of a map of the input.",
-        "bias": "Keys, queries, values and the output have biases.",
     },
     "layers.ttt": _TTT,
     "layers.conv": {
