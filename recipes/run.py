@@ -133,4 +133,6 @@ def report(job: str, code: int | Died, out: Path, options: argparse.Namespace, s
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from recipes import run  # by its own name, since other processes import what they are to call
+
+    sys.exit(run.main())

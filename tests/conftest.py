@@ -20,7 +20,7 @@ SLOW = (  # whole trainings, broken processes, figures by matplotlib: left to ./
     "report/test_series.py",
     "tasks/test_every_task.py",
 )
-FAST = ("faults/test_found.py", "faults/test_fuzz.py")  # among those
+FAST = ("faults/test_bodies.py", "faults/test_found.py", "faults/test_fuzz.py")  # among those
 hypothesis.settings.register_profile(
     "house",
     deadline=None,

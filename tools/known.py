@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from recollect.data.known.kinds import KnownSet
+from recollect.data.known.kinds import KnownSet, SoundSet
 from recollect.data.known.sets import KNOWN
 
 from . import translated
@@ -57,6 +57,8 @@ def describe(found: KnownSet, language: str) -> str:
         f"| `{file.path}` | {file.size:,} | `{file.sha256}` | {f'<{file.address}>' if file.address else by_hand} |"
         for file in files
     ]
+    if isinstance(found, SoundSet):
+        lines.append(f"| `{found.folder}/*.wav`, {found.count:,} | {found.size:,} | `{found.sha256}` | {by_hand} |")
     return "\n".join(lines)
 
 

@@ -6,11 +6,22 @@ from typing import Any
 FEWEST = 10  # sentences of a length, for a point
 
 
-def chart(found: list[dict[str, Any]]) -> dict[str, Any]:
+def texts(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of translators of sentences that were joined to texts."""
+    return chart(found, title="BLEU against the length of the source")
+
+
+def sentences(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of translators of single sentences; `attend` with the score of its recipe."""
+    kept = [row for row in found if row["settings"]["model"]["score"] in (None, "additive")]
+    return chart(kept, title="BLEU against the length of the source, single sentences")
+
+
+def chart(found: list[dict[str, Any]], title: str) -> dict[str, Any]:
     """From rows of translators, the range over seeds where there are several."""
     models = list(dict.fromkeys(row["model"] for row in found))
     return {
-        "title": "BLEU against the length of the source",
+        "title": title,
         "x": "words of the source, up to",
         "y": "BLEU",
         "lines": [_line(model, [row for row in found if row["model"] == model]) for model in models],

@@ -39,15 +39,16 @@ msgstr "Language: zh\\nContent-Type: text/plain; charset=UTF-8\\n"
 SOURCE = Path(recollect.__file__).parent
 TYPER = ("Options", "Arguments", "Commands", "Error", "[required]", "[default: {}]", "Show this message and exit.")
 WORDS = (  # that are shown and stand alone: parts and counts of data, columns, progress, names of baselines
-    "train", "valid", "test", "tokens/s", "entries", "model", "questions", "inputs", "outputs", "lines", "words",
-    "unknown", "vocabulary", "tokenizer", "pairs", "left out", "pixels", "pictures", "captions", "labels", "scores",
-    "users", "items", "series", "period", "missing values", "a row every", "{language} tokens",
-    "{language} unknown", "{language} vocabulary", "uniform", "unigram", "majority", "bag of words", "mean",
-    "biases", "noise", "last value", "naive", "seasonal naive", "linear", "markov", "chance",
-    "one of the values seen", "all but the distractors", "experiment", "kind", "code",
-    "lowercased", "machine",
-    "command", "search", "starting", "reset", "keep", "candidate", "forget", "{number:,} hidden state h",
-    "{number:,} cell state c", "initial", "trained", "flops", "declared", "parallel", "measured", "behind, 95 %",
+    "train", "valid", "test", "valid and test", "tokens/s", "entries", "model", "questions", "inputs", "outputs",
+    "lines", "words", "note", "unknown", "vocabulary", "tokenizer", "pairs", "left out", "pixels", "pictures",
+    "captions", "labels", "scores", "probability", "characters", "strings", "joined", "empty", "one for all", "users",
+    "items", "series", "period", "missing values", "a row every",
+    "{language} tokens", "{language} unknown", "{language} vocabulary", "uniform", "unigram", "majority",
+    "bag of words", "mean", "biases", "noise", "last value", "naive", "seasonal naive", "linear", "markov",
+    "chance", "one of the values seen", "all but the distractors", "experiment", "kind", "code", "lowercased",
+    "machine", "command", "search", "starting", "reset", "keep", "candidate", "forget",
+    "{number:,} hidden state h", "{number:,} cell state c", "initial", "trained", "flops", "declared", "parallel",
+    "measured", "behind, 95 %",
 )  # fmt: skip
 EARLIER = (  # as earlier versions wrote it into files that are still read
     "measured on validation",
@@ -88,6 +89,7 @@ SHOWN = {  # files and folders of the package whose texts are shown → the func
     "claims/runner.py": ("_run",),
     "claims/laboratory/watch.py": (),
     "core/baselines.py": (),
+    "data/file_lists.py": ("describe_skipped",),
     "core/metric.py": (),
     "core/summary.py": (),
     "training/listing.py": (),
@@ -97,11 +99,13 @@ SHOWN = {  # files and folders of the package whose texts are shown → the func
     "runtime/reading.py": (),
     "../../tools/claims.py": ("document", "_table", "_section", "_end"),
     "../../tools/races.py": ("page", "heading", "table"),
+    "tasks/series/tables/grid.py": ("place_rows",),
+    "../../tools/lengths.py": ("texts", "sentences", "chart"),
 }
 TOLD = (  # functions of tasks whose texts are shown
     "headline", "table", "tabulate", "summarize_data", "rule", "describe_rule", "_rules", "_guesses", "_confusion",
     "figures", "forced", "described", "translated", "explain_missing", "missing_bounds", "describe_counts", "notes",
-    "fit_scaler",
+    "fit_scaler", "row_names", "grouping", "groups", "count", "look", "gaze",
 )  # fmt: skip
 KEYWORDS = ("title", "x", "y", "level_name", "unit", "label", "help")  # of calls, whose text may be one word
 SENTENCE = re.compile(r"[A-Za-z]{2,}[^<>{}]*\s[^<>{}]*[A-Za-z]|[A-Za-z]{3,}: ")
@@ -110,7 +114,7 @@ TECHNICAL = re.compile(  # what has words and is none that is shown as a text
     "|".join(
         (
             r"^(frame|strong|soft|mark|line|bar|band|reach|lead|seed|chart|under\{deep\}) ",  # classes of a drawing
-            r"[<>]\w|^[.:@]|\\|rotate\(|^'sha256|^% |stacked$",  # markup and styles
+            r"<(?!unk>)\w|>\w|^[.:@]|\\|rotate\(|^'sha256|^% |stacked$",  # markup and styles
             r"sans-serif|^DejaVu|^Last Resort|^Glyph",  # fonts
             r"^[{}.,:!\w-]*$|^\w+[-_./]\{|^runs/|^--\S*$",  # single words, names and flags
             r"expected (an?|no|one) |^; did you mean|^figure: |^recollect: \{|^--length",  # errors
@@ -237,6 +241,9 @@ class Finder(ast.NodeVisitor):
             if isinstance(node.func, ast.Attribute)
             else ""
         )
+        was = self.inside
+        if called == "append" and isinstance(node.func, ast.Attribute):  # notes on data are shown, whoever makes them
+            self.inside = was or (isinstance(node.func.value, ast.Name) and node.func.value.id == "notes")
         for place, each in enumerate(node.args):
             chosen = options(each) if called == "localize" or (called == "_chart" and place < 3) else None
             if chosen is None and called == "render" and isinstance(each, ast.Tuple):
@@ -245,6 +252,7 @@ class Finder(ast.NodeVisitor):
                 self.add(message, node.lineno, word=True)
             if chosen is None:
                 self.visit(each)
+        self.inside = was
         for keyword in node.keywords:
             chosen = options(keyword.value) if keyword.arg in KEYWORDS else None
             for message in chosen or ():

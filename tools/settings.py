@@ -34,7 +34,9 @@ name is answered with a suggestion."""
 LAYERS = """\
 Settings of a model's own layer, beside those of the stack; models of these names have them. They build a layer alone
 too: `recollect.build("lstm", dim=64, num_layers=2)`."""
-TASKS = ("text", "translation", "series", "captions", "labels", "ratings")  # the others are tests of memory
+TASKS = (  # the others are tests of memory
+    "text", "translation", "series", "captions", "films", "labels", "ratings", "transcribe",
+)  # fmt: skip
 MODELS = {  # where settings of a model are declared → their heading, and whose they are
     "models.body.BodyConfig": ("Stacks of layers", "Models of text, labels, series and tests of memory."),
     "models.language.Config": ("Language models", "Models of text, beside those of a stack."),
@@ -44,9 +46,14 @@ MODELS = {  # where settings of a model are declared → their heading, and whos
         "Forecasters",
         "Models of series, beside those of a stack; here with their own defaults.",
     ),
-    "models.seq2seq.DecoderConfig": ("Decoders that read a source", "Models of translation and captions."),
-    "models.seq2seq.Config": ("Translators", "Models of translation: the encoder."),
+    "models.seq2seq.DecoderConfig": ("Decoders that read a source", "Models of translation, captions and transcribe."),
+    "models.seq2seq.Config": ("Translators", "Models of translation and transcribe: the encoder."),
     "tasks.captions.model.Config": ("Captioners", "Models of captions: what differs from translators, and the CNN."),
+    "tasks.captions.films.model.Config": (
+        "Captioners of films",
+        "Models of films: the CNN and the decoder, beside the settings of a stack, which are those of the memory.",
+    ),
+    "models.ctc.Config": ("CTC", "The model `ctc` of transcribe, beside those of a stack."),
     "tasks.ratings.model.Config": ("Ratings", "Models of ratings."),
     "models.ngram.Config": ("n-grams", "The model `ngram` of text."),
 }

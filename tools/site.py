@@ -24,6 +24,7 @@ from recollect.learn.chapters import PAGE as CHAPTER
 from recollect.learn.chapters import find_chapter
 
 from .notebooks import notebook
+from .translated import STAMP
 
 ROOT = Path(__file__).resolve().parents[1]
 THEME = ROOT / "tools" / "site_theme"
@@ -34,6 +35,7 @@ PAGES = ("README.md", "README.zh-CN.md", "CHANGELOG.md", "CONTRIBUTING.md", "SEC
 OUTSIDE = ("http://", "https://", "//")
 FOLLOWED = ("canonical", "alternate", "prev", "next")  # of <link>: nothing is loaded
 CHINESE = (".zh.md", ".zh-CN.md")
+BROKEN = re.compile(r"(?<=[\u3000-\u9fff\uff01-\uffef])\n(?=[\u3000-\u9fff\uff01-\uffef])")  # a line of Chinese prose
 
 
 def main() -> int:
@@ -68,7 +70,7 @@ def stage(root: Path, place: Path) -> None:
         if not page.name.endswith(CHINESE) and partner not in pages and page.name != "README.md":
             shutil.copy(page, partner)  # shown in English among the Chinese pages, with links to those
     for page in sorted(place.rglob("*.md")):
-        text = page.read_text(encoding="utf-8") + notebook_link(page)
+        text = STAMP.sub("", page.read_text(encoding="utf-8")) + notebook_link(page)  # the title comes first
         page.write_text(prepare(text, page.relative_to(place), root, place), encoding="utf-8")
     (place / "README.zh-CN.md").rename(place / "README.zh.md")
     (place / "docs" / "glossary.zh.md").rename(place / "docs" / "glossary.md")  # one page for both
@@ -97,7 +99,7 @@ def prepare(text: str, name: Path, root: Path, place: Path) -> str:
 
 def prepare_prose(text: str, name: Path, root: Path, place: Path) -> str:
     text = FORMULA.sub(lambda found: f'<div class="formula">{formula(found["block"])}</div>', text)
-    text = text.replace("<details>", '<details markdown="1">')
+    text = BROKEN.sub("", text.replace("<details>", '<details markdown="1">'))  # a browser would put a blank there
     return LINK.sub(
         lambda found: found["before"] + leads_to(found["to"], name, root, place) + (found["anchor"] or ""), text
     )

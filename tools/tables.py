@@ -226,7 +226,9 @@ def memories(found: list[Row]) -> str:
 
 
 def labels(found: list[Row]) -> str:
-    columns = ["model", "seeds", "accuracy", "F1", "calibration error", "parameters", "training", "machine"]
+    left_out = any("test_speaker=" in row.get("recipe", "") for row in found)  # a row for each speaker
+    counted = "speakers" if left_out else "seeds"
+    columns = ["model", counted, "accuracy", "F1", "calibration error", "parameters", "training", "machine"]
     lines = []
     groups = grouped(found, lambda row: row["model"])
     for model, group in sorted(groups.items(), key=lambda item: -statistics.mean(r["accuracy"] for r in item[1])):
@@ -266,6 +268,34 @@ def captions(found: list[Row]) -> str:
     return markdown([*columns, "machine"], lines, _rules(found)) + _gazes(groups)
 
 
+def films(found: list[Row]) -> str:
+    """Shares of captions without a mistake by number of events, of seen combinations and of held-out ones."""
+    counts = sorted({int(name.split()[0]) for row in found for name in row["described"].get("exact_by", {})})
+    columns = ["memory", "combinations", "seeds", *(f"{n} event{'s' * (n > 1)}" for n in counts)]
+    columns += ["BLEU-4", "nats/token", "parameters", "training"]
+
+    def name(row: Row) -> str:
+        own = row["settings"]["model"]
+        return f"`{row['model']}`" + (" at each cell" if own.get("grid") else "")
+
+    lines = []
+    for model, group in sorted(grouped(found, name).items(), key=lambda item: -statistics.mean(_values(item[1]))):
+        for kind in ("seen", "held out"):
+            shares = [[row["described"]["exact_by"].get(_events(n, kind)) for row in group] for n in counts]
+            cells = [spread([one["exact"] for one in some], percent) if all(some) else "–" for some in shares]
+            whole = ["–", "–", "–", "–"]
+            if kind == "seen":
+                bleu = spread([row["described"]["bleu4"] for row in group], lambda v: f"{v:.2f}")
+                nats = f"{statistics.mean(row['forced']['nats_per_token'] for row in group):.3f}"
+                whole = [bleu, nats, f"{group[0]['params']:,}", taken(group)]
+            lines.append([model, kind, str(len(group)), *cells, *whole])
+    return markdown(columns, lines, _rules(found))
+
+
+def _events(count: int, kind: str) -> str:
+    return f"{count} event{'s' * (count > 1)}, {kind}"
+
+
 def _gazes(groups: dict[str, list[Row]]) -> str:
     """How much of the attention lies on what a word names, where the true boxes are known."""
     lines = []
@@ -291,11 +321,41 @@ def ratings(found: list[Row]) -> str:
     return markdown(columns, lines, _rules(found))
 
 
+def transcripts(found: list[Row]) -> str:
+    """One row a run: character errors of strings as long as in training, then at each length."""
+    lengths = sorted({(entry["upto"], entry["trained"]) for row in found for entry in row["transcribed"]["by_length"]})
+    ahead = [f"{upto}{'' if trained else ' (longer)'}" for upto, trained in lengths]
+    columns = ["model", "seeds", "character errors", "without a mistake", *ahead, "parameters", "training", "machine"]
+
+    def name(row: Row) -> str:
+        own = row["settings"]["model"]
+        if row["model"] != "ctc":
+            return f"`{row['model']}`"
+        return f"`ctc` over `{own['encoder']}`{', both ways' if own.get('both_ways') else ''}"
+
+    lines = []
+    groups = grouped(found, name)
+    for model, group in sorted(groups.items(), key=lambda item: statistics.mean(_values(item[1]))):
+        scores = [row["transcribed"] for row in group]
+        cells = [model, str(len(group))]
+        cells += [spread([score[key] for score in scores], percent) for key in ("error", "accuracy")]
+        for upto, _ in lengths:
+            at = [entry["error"] for score in scores for entry in score["by_length"] if entry["upto"] == upto]
+            cells.append(spread(at, percent) if at else "–")
+        lines.append([*cells, f"{group[0]['params']:,}", taken(group), machines(group)])
+    constant = found[0]["constant"]
+    rest = ["–"] * (len(lengths) + 3)
+    lines.append(["one text for all", "–", percent(constant["error"]), percent(constant["accuracy"]), *rest])
+    return markdown(columns, lines, _rules(found))
+
+
 TABLES = {
+    "transcribe": transcripts,
     "text": texts,
     "translation": translations,
     "series": series,
     "captions": captions,
+    "films": films,
     "labels": labels,
     "ratings": ratings,
 } | dict.fromkeys(MEMORY_TESTS, memories)

@@ -3,6 +3,7 @@
 import builtins
 import json
 import os
+import re
 import signal
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 
 from recollect.core.language import speaking
 from recollect.learn import progress, walk
-from recollect.learn.chapters import Chapter
+from recollect.learn.chapters import Chapter, pages_folder
 from recollect.learn.progress import Progress, read_progress, write_progress
 from recollect.learn.walk import Walk, list_chapters
 
@@ -172,3 +173,12 @@ def test_the_list_says_what_is_finished_and_where_one_is():
     with speaking("zh"):
         assert list_chapters().splitlines()[1].endswith("← 读到这里：手算")
     assert json.loads(progress.progress_file().read_text())["chapter"] == "rnn"
+
+
+def test_runs_of_all_chapters_can_be_made_in_one_folder():
+    places = []
+    for page in sorted(pages_folder().glob("[01]*.md")):
+        if not page.name.endswith(".zh.md"):
+            places += re.findall(r"^\./recollect train .*--out (\S+)", page.read_text(encoding="utf-8"), re.M)
+    assert len(places) > 10
+    assert len(places) == len(set(places)), "a folder is trained into twice: the second training is refused"

@@ -6,11 +6,12 @@ import http.server
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 from recollect.data.files import DataError
-from recollect.data.known import KNOWN, KnownFile, LabelSet, TextSet, TranslationSet, find_set, sets_of
+from recollect.data.known import KNOWN, KnownFile, LabelSet, SoundSet, TextSet, TranslationSet, find_set, sets_of
 from recollect.tasks.text.data import load
 from recollect.tasks.translation import data as translation
 from shared_data import DATA
@@ -29,6 +30,8 @@ def test_every_known_set_has_what_it_needs():
         assert found.licence
         assert found.about
         assert "train" in found.splits
+        if isinstance(found, SoundSet):
+            continue
         without = [file.path for some in found.splits.values() for file in some if file.address is None]
         assert bool(found.origin) == bool(without)  # where files come from that have no address
         for file in (file for some in found.splits.values() for file in some):
@@ -38,6 +41,29 @@ def test_every_known_set_has_what_it_needs():
                 assert hashlib.sha256(data).hexdigest() == file.sha256
                 text = gzip.decompress(data) if file.path.endswith(".gz") else data
                 assert (hashlib.sha256(text).hexdigest(), len(text)) == (file.text_sha256, file.size)
+
+
+def test_a_known_folder_of_recordings_is_verified_and_split_by_takes(tmp_path):
+    fsdd = KNOWN["fsdd"]
+    assert isinstance(fsdd, SoundSet)
+    with pytest.raises(DataError, match=r"put it by hand at .*fsdd.*name the folder that holds it with --data-dir"):
+        fsdd.recordings(tmp_path)
+    folder = tmp_path / fsdd.folder
+    folder.mkdir(parents=True)
+    for take in range(12):
+        (folder / f"7_theo_{take}.wav").write_bytes(b"RIFF")
+    with pytest.raises(DataError, match=r"expected the 3,000 recordings of fsdd in .*, found 12 .*--set pattern="):
+        fsdd.recordings(tmp_path)
+    lines = [f"7_theo_{take}.wav {hashlib.sha256(b'RIFF').hexdigest()}\n" for take in range(12)]
+    toy = replace(fsdd, count=12, sha256=hashlib.sha256("".join(sorted(lines)).encode()).hexdigest())
+    found = toy.recordings(tmp_path)
+    assert {(own.label, own.speaker) for own in found} == {("7", "theo")}
+    takes = {
+        split: sorted(int(own.take) for own in found if own.split == split) for split in ("test", "valid", "train")
+    }
+    assert takes == {"test": [0, 1, 2, 3, 4], "valid": [5, 6, 7, 8, 9], "train": [10, 11]}
+    if (DATA / fsdd.folder).is_dir():
+        assert len(fsdd.recordings(DATA)) == 3_000
 
 
 def test_the_registry_needs_no_torch():

@@ -36,6 +36,10 @@ MATRIX = [
     ("translation", "conv", {}),
     ("translation", "transformer", {}),
     *[("captions", model, {}) for model in ("fixed", "context", "attend", "conv", "transformer")],
+    *[("films", model, {}) for model in ("bag", *LINEAGE)],
+    ("films", "gru", {"decoder": "transformer", "grid": True}),
+    *[("transcribe", model, {}) for model in ("ctc", "fixed", "attend", "transformer")],
+    ("transcribe", "ctc, both ways", {}),
     *[("series", model, SMALL | ({"attention": "causal"} if model == "transformer" else {})) for model in LINEAGE],
     ("series", "transformer", {"attention": "full"}),
     ("series", "lstm", {"ahead": "recursive", "intervals": "gaussian"}),
@@ -81,8 +85,17 @@ def test_files_agree_with_the_model_and_the_readme_runs_without_torch(export_of,
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "model", "settings"), MATRIX)
 def test_every_model_of_every_task_is_exported(export_of, task, model, settings):
-    needed = {"translation": ["encode"], "captions": ["encode"], "series": ["forecast"], "labels": ["classify"]}
-    own = [] if task == "ratings" or settings.get("attention") == "full" else ["step"]
+    needed = {
+        "translation": ["encode"],
+        "captions": ["encode"],
+        "films": ["encode"],
+        "series": ["forecast"],
+        "labels": ["classify"],
+    }
+    if task == "transcribe":
+        needed["transcribe"] = ["transcribe"] if "both ways" in model else [] if model == "ctc" else ["encode"]
+    whole = task == "ratings" or settings.get("attention") == "full" or "both ways" in model
+    own = [] if whole else ["step"]
     assert_good(*export_of(task, model, **settings), [*own, *needed.get(task, [])])
 
 

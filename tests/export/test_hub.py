@@ -22,6 +22,7 @@ CASES = [
     ("labels", "lstm", "text-classification"),
     ("labels", "lstm, images", "image-classification"),
     ("ratings", "dot", None),
+    ("transcribe", "ctc", "automatic-speech-recognition"),
     ("copy", "gru", None),
 ]
 

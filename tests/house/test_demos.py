@@ -9,9 +9,11 @@ from PIL import Image, ImageDraw
 from recipes.demos import RECIPES, STEPPED
 
 import recollect
+from recollect.data.known import KNOWN
 from recollect.tasks.captions.images import box_coverage
 from recollect.tasks.captions.scenes import SHAPES
 from recollect.training.folder import SHIPPED, shipped
+from shared_data import DATA
 
 LARGEST = 8_000_000  # bytes of one of them
 DRAWN = {  # names of colours in style sheets, in an office suite and in a plotting library
@@ -25,6 +27,7 @@ DRAWN = {  # names of colours in style sheets, in an office suite and in a plott
 GROUNDS = ("#ffffff", "#000000", "#d9d9d9", "#808080", "#f5f0e0")
 UNSEEN = {("red", "square"), ("green", "circle"), ("blue", "triangle"), ("yellow", "cross"), ("purple", "diamond")}
 SIDE, PIXELS = 240, 48
+SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
 
 
 def test_every_recipe_of_a_small_run_has_its_run():
@@ -36,8 +39,8 @@ def test_a_small_run_is_small_and_holds_weights_and_no_data(name):
     place = SHIPPED / f"demo-{name}"
     files = {path.relative_to(place).as_posix(): path.stat().st_size for path in place.rglob("*") if path.is_file()}
     assert sum(files.values()) < LARGEST
-    known = {"config.json", "manifest.json", "data.json", "tokenizer.json", "scaler.json", "model.safetensors"}
-    assert set(files) <= known | {"step/manifest.json", "step/step.onnx"}
+    known = {"config.json", "manifest.json", "data.json", "tokenizer.json", "scaler.json", "labels.json"}
+    assert set(files) <= known | {"model.safetensors", "step/manifest.json", "step/step.onnx"}
     assert ("step/step.onnx" in files) == (name in STEPPED)
     assert json.loads((place / "config.json").read_text()).get("data_dir") is None
     assert "/" not in "".join(json.loads((place / "config.json").read_text())["data"]["data"])
@@ -133,3 +136,14 @@ def test_pictures_drawn_by_others_are_described_and_the_thing_that_a_word_names_
         own, other = np.mean(looks[kind], axis=0)
         assert own > least, kind
         assert other < most, f"{kind} of one thing lights the other"
+
+
+def test_spoken_digits_are_told_apart():
+    model = recollect.load("demo-speech")
+    assert model.labels == tuple("0123456789")
+    folder = DATA / KNOWN["fsdd"].folder
+    if not folder.is_dir():
+        pytest.skip("fsdd is not here")
+    paths = [folder / f"{digit}_{speaker}_{take}.wav" for digit in range(10) for speaker in SPEAKERS for take in (0, 3)]
+    found = [answer.label for answer in model.classify(paths)]
+    assert np.mean([label == path.name[0] for label, path in zip(found, paths, strict=True)]) >= 0.95

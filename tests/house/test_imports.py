@@ -31,8 +31,9 @@ MAY_IMPORT = {
     | {"racing.verdict"},  # no torch
     "learn": {"core", "layers", "models", "report"},
     "api": {"core", "data", "decode", "export", "racing", "report", "runtime", "tasks", "training"},
+    "serve": {"api", "core", "runtime"},
     "cli": {"api", "core", "layers", "data", "tasks", "training", "measure", "racing", "claims", "doctor", "report"}
-    | {"decode", "export", "learn"},
+    | {"decode", "export", "learn", "serve"},
 }
 
 
@@ -106,6 +107,7 @@ def test_help_is_printed_without_torch():
         ["doctor", "--help"],
         ["export", "--help"],
         ["import", "--help"],
+        ["serve", "--help"],
         *(["train", name, "--help"] for name in tasks.names()),
     ]
     code = (

@@ -41,7 +41,7 @@ def call(checkout, command, **variables):
     subprocess.run([checkout / "recollect", *command.split()], env=environment, check=True, capture_output=True)
     lines = calls.read_text().splitlines()
     installed = [line.rpartition(f"--editable {checkout}")[2] for line in lines if line.startswith("uv pip install")]
-    assert installed in ([], [""], ["[dev]"], ["[dev]", "[dev,deep]"])
+    assert installed in ([], [""], ["[serve]"], ["[dev]"], ["[dev]", "[dev,deep]"])
     return (installed or [None])[-1], lines[-1]
 
 
@@ -50,6 +50,7 @@ def call(checkout, command, **variables):
     [
         ("race --seeds 3", "", "recollect race --seeds 3"),
         ("", "", "recollect "),
+        ("serve demo-text", "[serve]", "recollect serve demo-text"),
         ("bench step", "", "python -m benchmarks step"),
         ("wheel --out dist", "", "python -m tools.wheel --out dist"),
         ("site --out pages", "[dev]", "python -m tools.site --out pages"),
@@ -73,9 +74,9 @@ def test_it_works_through_links_from_wherever_they_lie(checkout, tmp_path_factor
 
 
 def test_a_larger_set_has_the_smaller_ones(checkout):
-    commands = ["race", "test", "race", "check", "test deep", "test", "check", "race"]
+    commands = ["race", "serve x", "race", "test", "serve x", "race", "check", "test deep", "test", "serve x", "race"]
     found = [call(checkout, command)[0] for command in commands]
-    assert found == ["", "[dev]", None, None, "[dev,deep]", None, None, None]
+    assert found == ["", "[serve]", None, "[dev]", None, None, None, "[dev,deep]", None, None, None]
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])

@@ -9,10 +9,10 @@ LINES, FILES = 400, 25
 LARGER = {
     "core/laws.py": "nine laws of the contract, one list",
     "models/seq2seq.py": "five decoders behind one set of settings",
-    "tasks/captions/task.py": "a task is one class",
     "tasks/labels/task.py": "a task is one class",
     "tasks/series/task.py": "a task is one class",
     "tasks/text/task.py": "a task is one class",
+    "tasks/transcribe/task.py": "a task is one class",
     "tasks/translation/task.py": "a task is one class",
     "training/meanings.py": "a sentence for each setting",
     "core": "what every part stands on, one idea a file",

@@ -44,6 +44,14 @@ def test_a_chinese_page_leads_to_chinese_pages(checkout, tmp_path):
     assert "[另一页](page.md) [说明](../README.md)" in (place / "docs" / "page.zh.md").read_text()
 
 
+def test_lines_of_chinese_prose_are_joined_and_the_title_stands_first(checkout, tmp_path):
+    page = "<!-- en 123456789abc -->\n# 页\n\n一行，\n又一行。\n\n- 甲\n- 乙\n\n```text\n甲\n乙\n```\n"
+    (checkout / "docs" / "page.zh.md").write_text(page)
+    place, _ = staged(checkout, tmp_path)
+    expected = "# 页\n\n一行，又一行。\n\n- 甲\n- 乙\n\n```text\n甲\n乙\n```\n"
+    assert (place / "docs" / "page.zh.md").read_text() == expected
+
+
 def test_a_page_without_a_translation_leads_to_chinese_pages_where_it_is_shown_among_them(checkout, tmp_path):
     (checkout / "docs" / "map.md").write_text("# The map\n\n[中文](page.zh.md)\n")
     place, _ = staged(checkout, tmp_path)

@@ -28,6 +28,7 @@ SMALL = {
     "series": {"lookback": 12, "horizon": 4, "width": 8, "batch": 8},
     "translation": {"batch": 200, "width": 8, "count": 200, "highest": 999},
     "captions": {"batch": 4, "width": 8, "channels": 8, "count": 24, "pixels": 32, "eval_images": 4, "extra": 8},
+    "films": {"batch": 4, "width": 8, "channels": 8, "count": 24, "eval_films": 4, "extra": 8, "heads": 2},
     "ratings": {"users": 30, "items": 20, "ratings": 400, "batch": 64},
 }
 RUNS = [
@@ -40,6 +41,7 @@ RUNS = [
     *(("series", model) for model in ("ar", "gru", "tcn", "transformer", "full")),
     *(("translation", model) for model in ("fixed", "context", "attend", "conv", "transformer")),
     *(("captions", model) for model in ("fixed", "attend", "transformer")),
+    *(("films", model) for model in ("bag", "gru")),
     ("ratings", "dot"),
 ]
 COUNTED = {("text", "ngram"), ("text", "mixture"), ("labels", "bag")}
@@ -53,7 +55,7 @@ ELSEWHERE = {
 def refused(task, model, what):
     """Why an instrument has nothing to look at, or None."""
     if what in ELSEWHERE:
-        return None if task == ELSEWHERE[what] else f"expected a run of {ELSEWHERE[what]}"
+        return None if tasks.folder_of(task) == ELSEWHERE[what] else f"expected a run of {ELSEWHERE[what]}"
     if task == "ratings":
         return "expected a model that reads a sequence"
     if what == "gradients" and (task, model) in COUNTED:
@@ -123,7 +125,7 @@ def look(path, what):
         (task, model, what)
         for task, model in RUNS
         for what in instruments()
-        if what in EVERYWHERE or task == ELSEWHERE[what] or model == "lstm"
+        if what in EVERYWHERE or tasks.folder_of(task) == ELSEWHERE[what] or model == "lstm"
     ],
 )
 def test_every_instrument_reads_every_kind_of_run_or_says_in_a_line_why_not(runs, task, model, what, tmp_path):

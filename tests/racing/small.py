@@ -27,6 +27,7 @@ OTHERS = {
     "ratings": {"users": "20", "items": "20", "ratings": "200"},
     "translation": {"count": "200", "highest": "999"},
     "captions": {"count": "64", "pixels": "32"},
+    "films": {"count": "24"},
 }
 
 

@@ -9,6 +9,7 @@ from tools import export_page, results
 
 from recollect import tasks
 from recollect.claims import runner
+from recollect.core.language import speaking
 from web import made
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -23,12 +24,23 @@ def test_the_results_page_is_made_from_the_rows():
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == expected, "run python -m tools.results"
 
 
-def test_the_figures_are_drawn_from_the_rows():
-    for name, found in results.rows(ROOT / "results").items():
-        if name in results.FIGURES:
-            file, drawn = results.FIGURES[name]
-            expected = results.chart.standalone(drawn(found))
-            assert (ROOT / "docs" / file).read_text(encoding="utf-8") == expected, "run python -m tools.results"
+@pytest.mark.parametrize("language", results.LANGUAGES)
+def test_the_figures_are_drawn_from_the_rows(language):
+    end = ".svg" if language == "en" else f".{language}.svg"
+    with speaking(language):
+        drawn = dict(results.curves(ROOT / "results"))
+    assert len(drawn) == len(results.FIGURES)
+    for file, expected in drawn.items():
+        assert (ROOT / "docs" / f"{file}{end}").read_text(encoding="utf-8") == expected, "run python -m tools.results"
+
+
+def test_single_sentences_are_compared_with_one_score():
+    buckets = [{"above": 0, "upto": 10, "sentences": 50, "bleu": value} for value in (30.0, 10.0)]
+    rows = [
+        {"model": "attend", "settings": {"model": {"score": score}}, "translated": {"by_length": [bucket]}}
+        for score, bucket in zip(("additive", "dot"), buckets, strict=True)
+    ]
+    assert [line["y"] for line in results.lengths.sentences(rows)["lines"]] == [[30.0]]
 
 
 def test_the_figures_of_the_readmes_are_those_of_the_rows():
@@ -46,7 +58,7 @@ def test_a_curve_of_lengths_has_a_point_for_each_length_with_sentences_enough():
 
     rows = [row("fixed", (10, 50, 20.0), (20, 9, 3.0), (None, 50, 1.0)), row("attend", (10, 50, 30.0))]
     rows.append(row("attend", (10, 50, 34.0), (20, 10, 31.0)))
-    fixed, attend = results.lengths.chart(rows)["lines"]
+    fixed, attend = results.lengths.texts(rows)["lines"]
     assert fixed == {"name": "fixed", "x": [10], "y": [20.0]}
     assert attend == {"name": "attend", "x": [10, 20], "y": [32.0, 31.0], "low": [30.0, 31.0], "high": [34.0, 31.0]}
 

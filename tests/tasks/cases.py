@@ -4,8 +4,10 @@ A task that makes its own data needs no entry in SMALL.
 """
 
 import gzip
+import io
 import math
 import struct
+import wave
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +112,72 @@ def folder_of(path, count=30, captions_file="captions.tsv"):
     return path
 
 
+def write_sound(path, letters, rate=8_000):
+    """A recording of 16 bits in which each letter is a tone."""
+    draw = np.random.default_rng(sum(map(ord, path.name)))
+    at = np.arange(rate // 4) / rate
+    tones = [0.3 * np.sin(2 * np.pi * 300 * (1 + "abc".index(letter)) * at) for letter in letters]
+    samples = np.concatenate(tones) + draw.normal(0, 0.01, len(tones) * len(at))
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((32_000 * samples).astype("<i2").tobytes())
+
+
+def sounds_of(path, count=30):
+    """A folder of recordings with a table of their transcripts."""
+    path.mkdir()
+    texts = ["abc"[number % 3] + "acb"[number // 3 % 3] for number in range(count)]
+    for number, text in enumerate(texts):
+        write_sound(path / f"s{number}.wav", text)
+    rows = [f"s{number}.wav\t{text}\tp{number % 2}" for number, text in enumerate(texts)]
+    (path / "transcripts.tsv").write_text("\n".join(["file\ttext\tspeaker", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def recording(hertz, seconds=0.2, rate=8_000, seed=0):
+    """A WAV file of a tone and some noise."""
+    draw, out = np.random.default_rng(seed), io.BytesIO()
+    time = np.arange(int(seconds * rate)) / rate
+    samples = 0.5 * np.sin(2 * np.pi * hertz * time) + 0.02 * draw.standard_normal(len(time))
+    with wave.open(out, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(np.rint(32_000 * samples).astype("<i2").tobytes())
+    return out.getvalue()
+
+
+def write_recordings(folder, count=16):
+    """Recordings of unequal length in two folders, of high and of low tones, by speakers p and q."""
+    for number in range(count):
+        for label, hertz in (("low", 300), ("high", 1_500)):
+            place = folder / label / f"{'pq'[number % 2]}{number}.wav"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(recording(hertz + 10 * number, 0.12 + 0.01 * (number % 5), seed=number))
+    return folder
+
+
+def clips_of(path, count=30):
+    """A folder of films with a caption each: GIF files, and two folders of frames."""
+    path.mkdir()
+    lines = []
+    for number in range(count):
+        frames = [photo(10 * number + frame, (12, 8)) for frame in range(1 + number % 4)]
+        if number < 2:
+            name = f"film{number}"
+            (path / name).mkdir()
+            for at, frame in enumerate(frames):
+                frame.save(path / name / f"{at}.png")
+        else:
+            name = f"film{number}.gif"
+            frames[0].save(path / name, save_all=True, append_images=frames[1:], duration=80)
+        lines.append(f"{name}\tA {('fine', 'good')[number % 2]} film, number {number % 3}!")
+    (path / "captions.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
 def write_data(folder):
     """The files that the runs of SMALL read."""
     (folder / "text.txt").write_text(tiny.prose(400), encoding="utf-8")
@@ -118,7 +186,10 @@ def write_data(folder):
     table(folder / "pairs.tsv", TRAIN * 2)
     table(folder / "pairs-valid.tsv", VALID)
     write_images(folder / "images")
+    write_recordings(folder / "spoken")
     folder_of(folder / "photos")
+    clips_of(folder / "clips")
+    sounds_of(folder / "said")
 
 
 CHANGES = {  # of those files, such that other data are read
@@ -128,6 +199,9 @@ CHANGES = {  # of those files, such that other data are read
     "pairs.tsv": (b"fish", b"bird"),
     "images/train-images-idx3-ubyte": (b"\x14", b"\x15"),
     "photos/captions.tsv": (b"fine", b"nice"),
+    "said/transcripts.tsv": (b"\tab\t", b"\tad\t"),
+    "spoken/low/p0.wav": (b"\x40\x1f\x00\x00", b"\x41\x1f\x00\x00"),  # the rate
+    "clips/captions.tsv": (b"fine", b"nice"),
 }
 
 
@@ -219,6 +293,25 @@ SMALL = {
         },
         models={"attend": {}, "fixed, photos": {"data": "photos", "pixels": 16}, "transformer": {}},
     ),
+    "films": Small(
+        settings={
+            "count": 24,
+            "channels": 8,
+            "width": 8,
+            "heads": 2,
+            "batch": 4,
+            "eval_films": 4,
+            "extra": 14,
+            "smoothing": 0.1,
+            "dropout": 0.1,
+        },
+        models={
+            "gru": {},
+            "bag": {"decoder": "transformer"},
+            "transformer, grid": {"grid": "true", "decoder": "context"},
+            "lstm, folder": {"data": "clips", "pixels": 16, "decoder": "fixed", "frames": 3},
+        },
+    ),
     "labels": Small(
         settings={"batch": 8},
         data="films.tsv",
@@ -229,7 +322,42 @@ SMALL = {
             "gru, both ways, images": {"data": "images", "width": 8, "layers": 1, "both_ways": True},
             "lstm, images": {"data": "images", "width": 8, "layers": 2, "permute": 0, "choose": "nats"},
             "tcn, images": {"data": "images", "width": 8, "layers": 2, "step": "row", "pool": "mean"},
+            "gru, recordings": {
+                "data": "spoken",
+                "width": 8,
+                "layers": 1,
+                "bands": 12,
+                "tempo": 0.1,
+                "warp": 0.1,
+                "gain": 6,
+                "tilt": 3,
+                "noise": 20,
+                "shift": 20,
+                "time_masks": 1,
+                "band_masks": 1,
+                "level": True,
+            },
             "bag": {},
+        },
+    ),
+    "transcribe": Small(
+        settings={
+            "batch": 4,
+            "count": 6,
+            "takes": 10,
+            "letters": 3,
+            "bands": 16,
+            "eval_rows": 4,
+            "beam": 2,
+            "extra": 3,
+        },
+        models={
+            "ctc": {"width": 8, "layers": 1},
+            "ctc, both ways": {"width": 8, "layers": 2, "both_ways": True, "dropout": 0.2, "speed": 0},
+            "ctc, folder": {"data": "said", "encoder": "lstm", "width": 8, "stack": 2},
+            "attend": {"width": 8},
+            "fixed, folder": {"data": "said", "width": 8, "cell": "lstm"},
+            "transformer": {"width": 8, "heads": 2},
         },
     ),
     "ratings": Small(

@@ -104,7 +104,8 @@ def has_state(out):
 
 def reads_both_ways(run):
     """Whether a classifier reads its rows from both ends (translators do so with their sources alone)."""
-    return run.kind.name == "labels" and run.config.model.get("both_ways", False)
+    reads_whole = run.kind.name == "labels" or run.config.model["name"] == "ctc"
+    return reads_whole and run.config.model.get("both_ways", False)
 
 
 def leaves(batch):
@@ -158,14 +159,17 @@ def test_a_setting_that_cannot_be_is_one_line(name, settings, model, given, mess
     assert one_line(caught)
 
 
-@pytest.mark.parametrize("name", [name for name in tasks.names() if name not in ("labels", "translation")])
+READERS = ("labels", "translation", "transcribe")  # of whole sequences
+
+
+@pytest.mark.parametrize("name", [name for name in tasks.names() if name not in READERS])
 def test_both_ways_are_refused_where_no_whole_sequence_is_given(name):
     with pytest.raises(ValueError, match="both_ways") as caught:
         runs.configure(tasks.find(name), {"both_ways": "true"}, model=tasks.find(name).default)
     assert one_line(caught)
 
 
-@pytest.mark.parametrize("name", ["labels", "translation"])
+@pytest.mark.parametrize("name", READERS)
 def test_a_reader_of_whole_sequences_says_how_both_ways_are_called(name):
     kind = tasks.find(name)
     assert runs.configure(kind, {"both_ways": "true"}, model=kind.default).model["both_ways"] is True
@@ -461,7 +465,9 @@ STAND_INS = {  # for known sets, by task: small data and settings
     "translation": {"data": "pairs.tsv", "held_out": 0.2, "vocab": 300, "count": 200},
     "series": {"data": "hours.csv"},
     "captions": {"data": "shapes", "count": 24},
+    "films": {"data": "moving", "count": 24},
     "labels": {"data": "films.tsv"},
+    "transcribe": {"data": "tones"},
 }
 
 

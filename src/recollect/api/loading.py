@@ -47,11 +47,12 @@ def load(
     return tasks.find_use(source.task)(source)
 
 
-def load_task(run: str | os.PathLike[str], task: str, **options: Any) -> Any:
-    """A trained model of one task; one of another task is refused."""
+def load_task(run: str | os.PathLike[str], *wanted: str, **options: Any) -> Any:
+    """A trained model of one of these tasks; one of another task is refused."""
     model = load(run, **options)
-    if model.task != task:
-        raise RunError(f"{run}: expected the run of a {task} task, found one of {typed.show(model.task)}")
+    if model.task not in wanted:
+        named = " or ".join(wanted)
+        raise RunError(f"{run}: expected the run of a {named} task, found one of {typed.show(model.task)}")
     return model
 
 

@@ -172,11 +172,11 @@ def print_notes(notes: Iterable[str]) -> None:
         print(localize(f"note: {note}"), file=sys.stderr)
 
 
-def open_model(run: str, task: str, **options: Any) -> Any:
-    """The trained model of a run of one task; what should be known of its weights is printed."""
+def open_model(run: str, *tasks: str, **options: Any) -> Any:
+    """The trained model of a run of one of these tasks; what should be known of its weights is printed."""
     from ..api.loading import load_task
 
-    model = load_task(run, task, **options)
+    model = load_task(run, *tasks, **options)
     print_notes(model.notes)
     return model
 

@@ -94,15 +94,17 @@ def inspect(
 
 def draw_panel(instrument: str, runs: list[str], found: list[Any], out: str, *, parts: bool) -> None:
     """One figure of what an instrument found in each run, and its charts as files of their own where asked for."""
-    from ..report import gaze, inspection
+    from ..report import film_gaze, gaze, inspection
     from ..report.drawing import chart
 
     every = []
     for run, each in zip(runs, found, strict=True):
         drawn = [one.to_json() for one in each.charts]
         if each.picture is not None:
-            seen = gaze.chart(each.picture, each.figures["words"], each.figures["weights"], each.figures["kind"])
-            drawn = [seen]
+            look = film_gaze if each.picture.ndim == 4 else gaze
+            drawn = [look.chart(each.picture, each.figures["words"], each.figures["weights"], each.figures["kind"])]
+        if each.spectrum is not None:
+            drawn = [draw_heard(each)]
         name = Path(run).name or run
         every.append(inspection.Inspected(name, each.model or name, drawn, each.figures.get("inputs", ())))
     chart.save(inspection.draw(instrument, every), out)
@@ -115,3 +117,12 @@ def draw_panel(instrument: str, runs: list[str], found: list[Any], out: str, *, 
                 file = str(place.with_name(f"{place.stem}-{number}{place.suffix}"))
                 chart.draw(one, file)
                 print(localize(f"drawn: {file}: {one['title']}"), file=sys.stderr)
+
+
+def draw_heard(found: Any) -> dict[str, Any]:
+    """Where in a sound each character was heard, as a chart."""
+    from ..report import spectrogram
+
+    own = found.figures
+    times = {"frame": own["seconds_of_a_frame"], "step": own["seconds_of_a_step"]}
+    return spectrogram.chart(found.spectrum, own["weights"], own["characters"], own["kind"], unit=own["unit"], **times)

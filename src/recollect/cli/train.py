@@ -101,7 +101,7 @@ def train(
         str | None,
         typer.Option(help="A name out of the lineage (for text also ngram, mixture), or one of RECOLLECT_LAYERS."),
     ] = None,
-    cell: Annotated[str | None, typer.Option(help="Of translation and captions: rnn, gru or lstm.")] = None,
+    cell: Annotated[str | None, typer.Option(help="Of translation, captions and films: rnn, gru or lstm.")] = None,
     width: Annotated[int | None, typer.Option(help="Width of the layers.")] = None,
     layers: Annotated[int | None, typer.Option(help="How many layers.")] = None,
     params: Annotated[str | None, typer.Option(help="Solve the width for so many parameters, such as 1M.")] = None,

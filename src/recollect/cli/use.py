@@ -132,12 +132,14 @@ def _list_best(found: Any) -> list[dict[str, Any]]:
     return [{"text": text, "score": score, "finished": finished} for text, score, finished in parts]
 
 
-@app.command(epilog="Example: [bold]recollect caption runs/captions-attend-0 photo.jpg --map gaze.png[/bold]")
+@app.command(epilog="Example: [bold]recollect caption runs/films-gru-0 film.gif --map gaze.png[/bold]")
 def caption(
     run: Run,
-    images: Annotated[list[str], typer.Argument(help="Pictures.", callback=name_place)],
+    images: Annotated[
+        list[str], typer.Argument(help="Pictures, or films: GIF files, folders of frames.", callback=name_place)
+    ],
     beam: Annotated[int | None, typer.Option(help="Prefixes kept in the search; 1 is greedy.")] = None,
-    nbest: Annotated[int, typer.Option(help="Captions of each picture, with their scores.")] = 1,
+    nbest: Annotated[int, typer.Option(help="Captions of each, with their scores.")] = 1,
     length_penalty: Annotated[float | None, typer.Option(help="Above 0: longer captions score better.")] = None,
     map: Annotated[
         str | None,
@@ -148,22 +150,23 @@ def caption(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Say what pictures show, a line each; with --map a panel for each word, lit where the model looked."""
+    """Say what pictures or films show, a line each; with --map a panel for each word, lit where the model looked."""
     import json as jsons
 
+    from ..report import film_gaze
     from ..report import gaze as drawing
     from ..report.drawing import figure
-    from ..tasks.captions.use import view
 
     if map:
         figure.check_path(map)
-    model = open_model(run, "captions", device=device_of(device))
+    model = open_model(run, "captions", "films", device=device_of(device))
     given: dict[str, Any] = {"beam": beam, "nbest": nbest, "length_penalty": length_penalty}
     for number, found in enumerate(model.stream(images, gaze=bool(map), layer=layer, head=head, **given), 1):
         print_notes(found.notes)
         if map:
             place = numbered(map, number)
-            drawing.draw(view(found.file), found.words, found.gaze.tolist(), place, found.kind)
+            draw = film_gaze.draw if found.gaze.ndim == 4 else drawing.draw
+            draw(model.view(found.file), found.words, found.gaze.tolist(), place, found.kind)
         if json:
             print(jsons.dumps({"file": found.file, "best": _list_best(found)}, ensure_ascii=False))
         else:
@@ -173,12 +176,76 @@ def caption(
                 print(f"{name}{text}{mark}")
 
 
+@app.command(epilog="Example: [bold]recollect transcribe runs/transcribe-ctc-0 said.wav --map heard.png[/bold]")
+def transcribe(
+    run: Run,
+    sounds: Annotated[list[str], typer.Argument(help="Recordings.", callback=name_place)],
+    beam: Annotated[int | None, typer.Option(help="Prefixes kept in the search; 1 is greedy.")] = None,
+    nbest: Annotated[int, typer.Option(help="Texts of each recording, with their scores.")] = 1,
+    length_penalty: Annotated[float | None, typer.Option(help="Above 0: longer texts score better.")] = None,
+    map: Annotated[
+        str | None,
+        typer.Option(help="Draw where each character was heard: FILE.png, .svg or .pdf.", callback=name_place),
+    ] = None,
+    layer: Annotated[int | None, typer.Option(help="The map of this layer (default: the mean of all).")] = None,
+    head: Annotated[int | None, typer.Option(help="The map of this head.")] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Write as the sound comes in, of any length: by ctc from left to right.")
+    ] = False,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Write what is said in recordings, a line each; with --map over the spectrogram where each character was heard."""
+    import json as jsons
+
+    from ..api.loading import load_task
+    from ..report import spectrogram as drawing
+    from ..report.drawing import figure
+
+    if map:
+        figure.check_path(map)
+    if stream and (map or nbest > 1 or beam not in (None, 1)):
+        raise ValueError("--stream: expected it without --map, --nbest and --beam, found one of them; leave it out")
+    model = load_task(run, "transcribe", device=device_of(device))
+    if stream:
+        for file in sounds:
+            print(f"{file}\t" if len(sounds) > 1 else "", end="", flush=True)
+            for piece in model.listen(model.open(file)):
+                print(piece, end="", flush=True)
+            print()
+        return
+    given: dict[str, Any] = {"beam": beam, "nbest": nbest, "length_penalty": length_penalty}
+    for number, found in enumerate(model.stream(sounds, alignment=bool(map), layer=layer, head=head, **given), 1):
+        if map:
+            _draw_heard(drawing, found, numbered(map, number))
+        if json:
+            line = {"file": found.file, "seconds": round(found.seconds, 3), "best": _list_best(found)}
+            print(jsons.dumps(line, ensure_ascii=False))
+        else:
+            for text, score in zip(found.texts, found.scores, strict=True):
+                mark = f"\t{score:.4f}" if nbest > 1 else ""
+                name = f"{found.file}\t" if len(sounds) > 1 or nbest > 1 else ""
+                print(f"{name}{text}{mark}")
+
+
+def _draw_heard(drawing: Any, found: Any, place: str) -> None:
+    """The map of a transcript; where nothing was heard, a line says so."""
+    if not found.characters:
+        print(localize(f"note: {found.file}: nothing was heard, so there is no map"), file=sys.stderr)
+        return
+    frame = found.seconds / len(found.spectrum)
+    times = {"frame": frame, "step": found.step}
+    drawing.draw(found.spectrum, found.alignment, found.characters, place, title=found.kind, unit=found.unit, **times)
+
+
 @app.command(epilog="Example: [bold]recollect classify runs/labels-gru-0 reviews.csv --column comment[/bold]")
 def classify(
     run: Run,
     files: Annotated[
         list[str] | None,
-        typer.Argument(help="Text files, a row a line, or .csv and .tsv tables (default: stdin).", callback=name_place),
+        typer.Argument(
+            help="Text files, a row a line, .csv and .tsv tables, or recordings (default: stdin).", callback=name_place
+        ),
     ] = None,
     column: Annotated[str | None, typer.Option(help="The column of texts in a table: its name, or a number.")] = None,
     encoding: Annotated[
@@ -188,7 +255,7 @@ def classify(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Label lines, or a table's texts: label, a tab, its probability. One without a known word stays empty."""
+    """Label lines, a table's texts or recordings: label, a tab, its probability. Without a known word: nothing."""
     import json as jsons
     from itertools import chain
     from pathlib import Path

@@ -28,8 +28,8 @@ class Inputs:
 class WholeCall:
     """A computation over whole inputs that is exported beside the step, such as a forecast from a window.
 
-    `last_step` says that it is the log-softmax of the step's output after the last token of each row, from tokens
-    (B T) and lengths (B): it can then be made of the step where the layers' own chunk cannot be traced.
+    `last_step` says that it is the log-softmax of the step's output after the last step of each row, from rows
+    (B T …) and lengths (B): it can then be made of the step where the layers' own chunk cannot be traced.
     """
 
     module: nn.Module

@@ -27,12 +27,13 @@ class Request:
     rows: int | None = option(None, "Rows of validation that are looked at.", most=10_000)
     steps: int | None = option(None, "Steps of each.", most=MOST_STEPS)
     text: str | None = option(None, "This text in place of validation.")
-    image: str | None = option(None, "Of captions: this picture.")
+    image: str | None = option(None, "Of captions and films: this picture or film.")
+    sound: str | None = option(None, "Of transcribe: this recording.")
 
     @property
     def own_data(self) -> bool:
         """Whether the run's own data are read."""
-        return self.text is None and self.image is None
+        return self.text is None and self.image is None and self.sound is None
 
 
 @dataclass(frozen=True)
@@ -183,14 +184,16 @@ def spread_evenly(count: int, rows: int) -> np.ndarray:
 class Reading:
     """The result of an instrument: `summary` in lines of text, `figures` with every number, `charts` by importance.
 
-    `picture` is what attention weights are drawn over: H W 3, from 0 to 255. `notes` are about the data;
-    `model` is the name of the one that was looked at.
+    `picture` is what attention weights are drawn over: H W 3, from 0 to 255, or T H W 3 of a film; or `spectrum`, the
+    frames of a sound, T bands, with the seconds of a frame and of a step of the weights among the figures. `notes` are
+    about the data; `model` is the name of the one that was looked at.
     """
 
     summary: Sequence[str]
     figures: dict[str, Any] = field(default_factory=dict)
     charts: Sequence[Chart | Map] = ()
     picture: Any = None
+    spectrum: Any = None
     notes: Sequence[str] = ()
     model: str = ""
 

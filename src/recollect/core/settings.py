@@ -131,6 +131,10 @@ def mismatch(own: Field[Any], hint: Any, value: Any) -> str | None:
         return None
     if choices := choices_of(hint):
         return None if value in choices else "one of " + ", ".join(map(repr, choices))
+    if isinstance(value, str) and str in options:
+        return None
+    if isinstance(value, tuple) and any(get_origin(option) is tuple for option in options):
+        return None
     if int in options and float not in options:
         if not isinstance(value, int) or isinstance(value, bool) or value < lowest(own):
             return f"a whole number of at least {lowest(own)}"

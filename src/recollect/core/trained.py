@@ -124,9 +124,39 @@ class TrainedModel:
         `state` is what the step before returned; None begins anew. It can be used once: `state.copy()` keeps one, to
         fork or to rewind. A single number (or a vector) is a batch of one.
         """
+        return self._stepper(x, state)
+
+    def initial_state(self, rows: int = 1) -> State:
+        """The state before `step` has seen anything, of so many rows."""
+        return self._stepper.initial_state(rows)
+
+    @property
+    def limit(self) -> int | None:
+        """How many steps a state can see, where its positions are learned; None: any number."""
+        return self._stepper.limit
+
+    def join(self, states: Sequence[State]) -> State:
+        """The rows of several states in one, which `step` takes on together; `state.select([row])` takes one out again.
+
+        The rows may have seen different numbers of steps. The states that are joined stay as they are.
+        """
+        if not states:
+            raise RecollectError("join: expected at least one state, found none")
+        return self._stepper.join(states)
+
+    def prepare(self, steps: int = 0) -> None:
+        """Open what it works with, so that the first call takes no longer than others.
+
+        Where so many `steps` to come pay for it, the exported step is made if it is not there.
+        """
+        if self._source.open_step(steps) is None and self._source.exported is None:
+            _ = self._source.run
+
+    @property
+    def _stepper(self) -> Any:
         if self._step is None:
             self._step = self._make_step()
-        return self._step(x, state)
+        return self._step
 
     def explain(self, *given: Any, **options: Any) -> dict[str, Array]:
         """What the layers did at the last step of one input, by name: gates, attention weights, and the like.
@@ -156,16 +186,32 @@ class Stepper:
         self.dtype: np.dtype[Any] = np.dtype(step.x.dtype)
         self.axes = len(step.x.shape)
         self.state: type[Any] = type(step.initial_state(1))
+        self.limit: int | None = step.manifest.limit
+
+    def initial_state(self, rows: int) -> State:
+        """The state before anything was seen."""
+        return self.own.initial_state(rows)
+
+    def join(self, states: Sequence[State]) -> State:
+        """The rows of several states in one."""
+        for state in states:
+            self.check(state)
+        return self.own.join(states)
+
+    def check(self, state: State) -> None:
+        """Refuse what is no state of this model."""
+        if not isinstance(state, self.state):
+            raise RecollectError(f"step: expected the state that a step returned, found {type(state).__name__}")
+        if state.step is not self.own:  # its memory is bound to the other model, which would answer
+            raise RecollectError("step: expected a state of this model, found one of another; load a model once")
 
     def __call__(self, x: Any, state: State) -> tuple[Array, State]:
         if not (isinstance(x, np.ndarray) and x.dtype == self.dtype and x.ndim == self.axes):  # pyright: ignore[reportUnknownMemberType]
             x = as_input(x, self.dtype, self.axes)
         if state is None:
             state = self.own.initial_state(len(cast(Array, x)))
-        elif not isinstance(state, self.state):
-            raise RecollectError(f"step: expected the state that a step returned, found {type(state).__name__}")
-        elif state.step is not self.own:  # its memory is bound to the other model, which would answer
-            raise RecollectError("step: expected a state of this model, found one of another; load a model once")
+        else:
+            self.check(state)
         try:
             y, state = self.own(x, state)
         except RuntimeError as error:  # of onnxruntime: a token outside the vocabulary

@@ -1,5 +1,6 @@
 """A step of a trained model by its own call, with arrays in and out."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from ..core import state as states
 from ..core.errors import RecollectError
 from ..core.trained import Array, as_input
+from ..layers.position import find_limit
 from .position import device_of
 
 
@@ -19,6 +21,16 @@ class PlainState:
 
     def copy(self) -> "PlainState":
         return PlainState(states.map(torch.clone, self.value), self.rows)
+
+    def select(self, rows: Sequence[int]) -> "PlainState":
+        """Some of the rows, in any order, with repeats."""
+        chosen = torch.tensor(rows, device=next(iter(states.leaves(self.value)), torch.empty(0)).device)
+        return PlainState(states.select(self.value, chosen), len(rows))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it keeps alive."""
+        return states.nbytes(self.value)
 
 
 class PlainStep:
@@ -33,6 +45,17 @@ class PlainStep:
         self.module, self.device = module, device_of(module)
         self.dtype = np.dtype(np.float32 if x.is_floating_point() else np.int64)
         self.axes = x.dim() - 1
+        self.limit = find_limit(module)
+
+    @torch.inference_mode()
+    def initial_state(self, rows: int) -> PlainState:
+        """The state before anything was seen."""
+        return PlainState(self.module.initial_state(rows), rows)
+
+    @torch.inference_mode()
+    def join(self, parts: Sequence[PlainState]) -> PlainState:
+        """The rows of several states in one."""
+        return PlainState(states.join([part.value for part in parts]), sum(part.rows for part in parts))
 
     @torch.inference_mode()
     def __call__(self, x: Any, state: PlainState | None) -> tuple[Array, PlainState]:

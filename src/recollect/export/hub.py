@@ -16,10 +16,10 @@ from .. import __version__
 from ..core.files import sync_folder, write_aside
 from ..core.sharing import list_paths, share, share_about
 from ..core.task import LoadedRun, RunError
+from ..layers.position import find_limit
 from ..models.size import parameters
 from ..training.evaluation import compared, data_change
 from ..training.folder import RunFolder
-from .package import find_limit
 
 CARD = "README.md"
 NO_LICENSE = "unknown"  # the hub's word for it

@@ -10,6 +10,7 @@ from torch import Tensor
 from .. import __version__
 from ..core.contract import ContractError
 from ..kernels.onnx import OPSET
+from ..layers.position import find_limit
 from ..models.size import parameters
 from ..runtime.manifest import Agreement, Manifest
 from ..runtime.session import Step, count_threads, open_session
@@ -50,7 +51,7 @@ def open_step(
         precision=precision,
         opset=OPSET,
         weights="",
-        limit=package.find_limit(module),
+        limit=find_limit(module),
         graphs={"step": package.describe_graph("step", graph, data)},
         state=tuple(package.describe_field(own) for own in fields),
         agreement=Agreement(batches=agreement.BATCHES, largest_error=0.0),

@@ -22,7 +22,7 @@ from ..core.exported import Inputs, Sample, WholeCall
 from ..core.files import sync_folder, write_aside
 from ..core.task import LoadedRun, RunError
 from ..kernels.onnx import OPSET
-from ..layers.position import Added
+from ..layers.position import find_limit
 from ..models.size import parameters
 from ..runtime import manifest as manifests
 from ..runtime.manifest import GraphFile, Manifest, StateField
@@ -214,12 +214,6 @@ def describe_field(own: Field) -> StateField:
         start="encode" if own.encoded else "zeros" if own.first is None else "file",
         most=own.most,
     )
-
-
-def find_limit(model: nn.Module) -> int | None:
-    """The positions that a model has, where they are learned."""
-    limits = [part.max_positions for part in model.modules() if isinstance(part, Added) and part.kind == "learned"]
-    return min(limits, default=None)
 
 
 def write_starts(made: Exported, place: Path) -> None:

@@ -77,6 +77,14 @@ picture = np.zeros((1, *settings["shape"]), np.float32)  # yours: from 0 to 255
 (found,) = classify.run(None, {"pictures": picture})
 print(settings["classes"][int(found[0].argmax())], np.exp(found[0].max()))
 """
+CLASSIFY_FRAMES = """classify = ort.InferenceSession("classify.onnx")
+bands = settings["sound"]["mel"]["bands"]
+scale = settings["sound"]["scaler"] or {"mean": np.zeros(bands), "deviation": np.ones(bands)}
+frames = np.tile(np.array(scale["mean"]), (20, 1))  # yours: log-mel frames, as recollect.data.sound.LogMel makes them
+frames = ((frames - np.array(scale["mean"])) / np.array(scale["deviation"]))[None].astype(np.float32)
+(found,) = classify.run(None, {"frames": frames, "lengths": np.array([frames.shape[1]])})
+print(settings["classes"][int(found[0].argmax())], np.exp(found[0].max()))
+"""
 FORECAST = """forecast = ort.InferenceSession("forecast.onnx")
 center, scale = np.array(settings["center"]), np.array(settings["scale"])
 past = np.tile(center, (settings["lookback"], 1))  # yours: the last rows of the table
@@ -95,6 +103,24 @@ given = {"users": np.array([number(settings["users"], user)]), "items": np.array
 (found,) = score.run(None, given)
 print(user, item, np.clip(found, settings["low"], settings["high"]))
 """
+FRAMES = """width = settings["mel"]["bands"] * settings["stack"]
+# yours: `stack` log-mel frames side by side, scaled as settings["scaler"] says
+frames = np.random.default_rng(0).standard_normal((1, 50, width), np.float32)
+"""
+FRAME_SOURCE = '{"frames": frames, "lengths": np.array([frames.shape[1]])}'
+WHOLE_SOUND = """transcribe = ort.InferenceSession("transcribe.onnx")
+(found,) = transcribe.run(None, {"frames": frames, "lengths": np.array([frames.shape[1]])})
+labels = found[0].argmax(axis=-1).tolist()
+"""
+SOUND_STEPS = """labels = [int(advance(frames[:, t]).argmax()) for t in range(frames.shape[1])]
+"""
+JOIN_LABELS = """text, before = [], settings["blank"]
+for label in labels:
+    if label not in (before, settings["blank"]):
+        text.append(settings["pieces"][label])
+    before = label
+print("text:", "".join(text))
+"""
 
 
 def program(manifest: Manifest) -> str:
@@ -104,17 +130,25 @@ def program(manifest: Manifest) -> str:
         if name in graphs:
             return OPEN + text
     if "classify" in graphs:
-        return OPEN + (CLASSIFY if "example" in settings else CLASSIFY_PICTURE)
+        return OPEN + (
+            CLASSIFY if "example" in settings else CLASSIFY_FRAMES if "sound" in settings else CLASSIFY_PICTURE
+        )
+    if "transcribe" in graphs:
+        return OPEN + FRAMES + WHOLE_SOUND + JOIN_LABELS
     x = graphs["step"].inputs[0]
     given, room = "", 200
     if "source_end" in settings:
         given = SENTENCE + ENCODE.format(source=TEXT_SOURCE)
+    elif "stack" in settings:
+        given = FRAMES + (ENCODE.format(source=FRAME_SOURCE) if "encode" in graphs else "")
     elif "encode" in graphs:
         given = PICTURE + ENCODE.format(source='{"images": picture}')
     start = START if any(own.start == "file" for own in manifest.state) else ""
     body = OPEN + STATE.format(room=room) + start + given + STEP.format(x=x.name)
     if "begin" in settings:
         return body + WRITE
+    if "stack" in settings:
+        return body + SOUND_STEPS + JOIN_LABELS
     if "pieces" in settings:
         return body + GENERATE
     value = "np.array([t % 2])" if x.dtype == "int64" else f"np.full((1, {x.shape[1]}), 0.5, np.float32)"

@@ -10,7 +10,7 @@ from .graphs import NEXT, Field, Graph
 
 
 def scan_rows(step: bytes, fields: Sequence[Field], graph: Graph) -> bytes:
-    """Log-probabilities after the last step of each row, from tokens (B T) and lengths (B), as an ONNX file."""
+    """Log-probabilities after the last step of each row, from rows (B T …) and lengths (B), as an ONNX file."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
@@ -56,13 +56,21 @@ def scan_rows(step: bytes, fields: Sequence[Field], graph: Graph) -> bytes:
     whole = helper.make_graph(
         nodes,
         graph.name,
-        [helper.make_tensor_value_info(value.name, TensorProto.INT64, value.shape) for value in graph.inputs],
+        [_describe(value.name, value.example.dtype, value.shape) for value in graph.inputs],
         [helper.make_tensor_value_info(left, TensorProto.FLOAT, ["batch", answers])],
         constants,
     )
     made = helper.make_model(whole, opset_imports=list(model.opset_import), ir_version=model.ir_version)
     onnx.checker.check_model(made)
     return made.SerializeToString()
+
+
+def _describe(name: str, dtype: Any, shape: Sequence[Any]) -> Any:
+    """An input as ONNX declares it."""
+    from onnx import helper
+
+    kind = np.dtype(str(dtype).removeprefix("torch."))
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(kind), shape)
 
 
 def _body(step: Any, fields: Sequence[Field]) -> Any:

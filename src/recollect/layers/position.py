@@ -151,3 +151,9 @@ class Position(Cell[State]):
 
     def diagnose(self, x: Tensor, state: State) -> str | None:
         return self.added.diagnose(state.clock, x.shape[1]) or super().diagnose(x, state)
+
+
+def find_limit(model: nn.Module) -> int | None:
+    """The steps that a model can see, where its positions are learned; None: any number."""
+    limits = [part.max_positions for part in model.modules() if isinstance(part, Added) and part.kind == "learned"]
+    return min(limits, default=None)

@@ -49,7 +49,7 @@ def inspect(path: str | Path, what: str, *, device: str = "cpu", data_dir: str |
                 f"--{name}: expected at most {most:,}, found {value:,}; each takes at least a pass of the model"
             )
     run = runs.load(path, device, data_dir=data_dir)
-    _check_task(run, what)
+    instrument = _of_task(run, what, instrument)
     options = instrument.options(**{name: value for name, value in given.items() if name in own})
     found = instrument.read(run, options)
     changed = evaluation.data_change(run) if "data" in vars(run) else None
@@ -57,8 +57,11 @@ def inspect(path: str | Path, what: str, *, device: str = "cpu", data_dir: str |
     return replace(found, notes=notes, model=str(run.config.model.get("name", "")))
 
 
-def _check_task(run: LoadedRun[Any, Any], what: str) -> None:
-    """Refuse a run of another task than the one that the instrument is of."""
-    for folder, group in _of_tasks():
-        if what in [own.name for own in group] and tasks.folder_of(run.kind.name) != folder:
-            raise RunError(f"{run.path}: expected a run of {folder} for {what}, found one of {run.kind.name}")
+def _of_task(run: LoadedRun[Any, Any], what: str, instrument: Instrument) -> Instrument:
+    """The instrument of that name that the run's task has; one of other tasks alone is refused."""
+    owners = {folder: own for folder, group in _of_tasks() for own in group if own.name == what}
+    folder = tasks.folder_of(run.kind.name)
+    if owners and folder not in owners:
+        takers = " or ".join(owners)
+        raise RunError(f"{run.path}: expected a run of {takers} for {what}, found one of {run.kind.name}")
+    return owners.get(folder, instrument)

@@ -14,7 +14,7 @@ def probe_of(run: LoadedRun[Any, Any], request: Request, *, rows: int = 1, steps
     for flag, value in (("rows", request.rows), ("steps", request.steps)):
         if value is not None and value < 1:
             raise ContractError(f"--{flag}: expected at least 1, found {value}")
-    for flag in ("text", "image"):
+    for flag in ("text", "image", "sound"):
         if getattr(request, flag) is not None and flag not in run.kind.request_options:
             takers = ", ".join(task.name for task in tasks.every() if flag in task.request_options)
             raise ContractError(f"--{flag}: expected a run of {takers}, found one of {run.kind.name}")

@@ -148,11 +148,16 @@ class BodyConfig:
         check_settings(self)
         if self.taps is not None and not self.residual:
             raise ContractError(f"model: expected residual blocks with taps={self.taps}, found a plain stack")
-        check_layer_settings(self.model, self.layer)
+        check_layer_settings(self.layer_name, self.layer)
+
+    @property
+    def layer_name(self) -> str:
+        """What names the layer: the model itself, where it is not one that any layer can be put into."""
+        return self.model
 
     @property
     def kind(self) -> Kind:
-        return kind_of(self.model)
+        return kind_of(self.layer_name)
 
     @property
     def residual(self) -> bool:

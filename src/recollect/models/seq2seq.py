@@ -266,6 +266,10 @@ class Config(DecoderConfig):
     def build(self) -> "Seq2Seq":
         return Seq2Seq(self)
 
+    def source_entry(self) -> nn.Module:
+        """What the places of a source enter by: a table of vectors."""
+        return nn.Embedding(self.source, self.entry)
+
     @property
     def depth(self) -> int:
         return self.encoder_layers or self.layers
@@ -410,18 +414,24 @@ class Decoder(TokenModel[tuple]):
 class Seq2Seq(Decoder):
     """An encoder for tokens, and a decoder that writes tokens."""
 
+    source_embedding: Any  # maps what stands at each place of a source to a vector
+
     def __init__(self, config: Config) -> None:
         config = config.resolved()
         encoder: Encoder = config.encoder_config().build()
         super().__init__(config, config.target, encoder.width)
         self.config: Config = config
         self.encoder = encoder
-        self.source_embedding = self.embedding if config.share == "all" else nn.Embedding(config.source, config.entry)
+        self.source_embedding = self.embedding if config.share == "all" else config.source_entry()
         if config.kind.heads:
             for module in encoder.modules():
                 initialise(module)
         if config.share != "all":
-            nn.init.normal_(self.source_embedding.weight, std=config.entry**-0.5)
+            self.start_source()
+
+    def start_source(self) -> None:
+        """Initial weights of what the source enters by."""
+        nn.init.normal_(self.source_embedding.weight, std=self.config.entry**-0.5)
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
         """source: B S tokens → what the decoder reads; places stand in the order of the source, however it was read."""

@@ -67,11 +67,14 @@ def mask_written(written: Sequence[Sequence[int]], vocab: int) -> NDArray[np.boo
     return seen
 
 
-def pick_tokens(logits: Array, config: Config, seen: NDArray[np.bool_] | None, threshold: float | None) -> Array:
+def pick_tokens(
+    logits: Array, config: Config, seen: NDArray[np.bool_] | None, threshold: float | Sequence[float] | None
+) -> Array:
     """The next token of each row (B), from logits (B V).
 
-    `seen` (B V) marks the tokens that the penalty applies to. `threshold` is a uniform number from 0 to below 1, None
-    for greedy: sampling takes the token at which the cumulative distribution, likeliest token first, reaches it.
+    `seen` (B V) marks the tokens that the penalty applies to. `threshold` is a uniform number from 0 to below 1, for
+    all rows or for each, None for greedy: sampling takes the token at which the cumulative distribution, likeliest
+    token first, reaches it.
     """
     logits = logits.astype(np.float32, copy=False)
     if seen is not None:
@@ -89,7 +92,7 @@ def pick_tokens(logits: Array, config: Config, seen: NDArray[np.bool_] | None, t
     if config.top_p is not None:
         shares = shares * (np.cumsum(shares, axis=-1) - shares < np.float32(config.top_p))  # the likeliest always stays
     sums = np.cumsum(shares, axis=-1)
-    picked = (sums < np.float32(threshold) * sums[:, -1:]).sum(axis=-1)
+    picked = (sums < np.reshape(np.asarray(threshold, np.float32), (-1, 1)) * sums[:, -1:]).sum(axis=-1)
     # the threshold may exceed the sum by rounding: then the last token with a share is taken
     picked = np.minimum(picked, np.maximum((shares > 0).sum(axis=-1) - 1, 0))
     return np.take_along_axis(order, picked[:, None], axis=-1)[:, 0]

@@ -114,6 +114,10 @@ class Step:
         laid = {own.name: np.ascontiguousarray(arrays[own.name].transpose(own.order)) for own in self.fields}
         return State(self, len(next(iter(laid.values()))) if laid else 1, laid)
 
+    def join(self, states: Sequence["State"]) -> "State":
+        """The rows of several states in one."""
+        return join(states)
+
     def check_limit(self, seen: int) -> None:
         """Refuse a step after so many where learned positions end."""
         limit = self.manifest.limit
@@ -187,9 +191,17 @@ class State:
         return State(self.step, self.rows, {name: array.copy() for name, array in self.fields().items()}, self.seen)
 
     def select(self, rows: Sequence[int]) -> "State":
-        """Some of the rows, in any order, with repeats."""
+        """Some of the rows, in any order, with repeats; slots that none of them has filled are left out."""
         picked = {name: array[list(rows)] for name, array in self.fields().items()}
-        return State(self.step, len(rows), picked, self.seen)
+        seen = count_seen(picked) if any(is_clock(name) for name in picked) else self.seen
+        return State(
+            self.step, len(rows), {own.name: _narrow(picked[own.name], own, seen) for own in self.step.fields}, seen
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its tensors, of slots in use only."""
+        return sum(array.nbytes for array in self.fields().values())
 
 
 def join(states: Sequence[State]) -> State:
@@ -282,7 +294,12 @@ def read_starts(folder: Path, manifest: Manifest) -> dict[str, Array]:
 
 def count_seen(arrays: Mapping[str, Array]) -> int:
     """Steps of the row that has seen most, by the clocks of a state; 0 where it has none."""
-    return max((int(array.max()) for name, array in arrays.items() if name.split(".")[-1] == "clock"), default=0)
+    return max((int(array.max(initial=0)) for name, array in arrays.items() if is_clock(name)), default=0)
+
+
+def is_clock(name: str) -> bool:
+    """Whether a field counts the steps that each row has seen."""
+    return name.split(".")[-1] == "clock"
 
 
 def _size(size: int | str, rows: int, slots: int) -> int:

@@ -56,7 +56,7 @@ def generate_text(
             raise FileError(f"{state_in}: expected a state that generate --state-out wrote, found no file there")
         position = writer.load(state_in, tokenizer.size, config.length)
     else:
-        texts = [_encode_prompt(tokenizer, prompt) for prompt in prompts] or [_default_prompt(tokenizer)]
+        texts = [encode_prompt(tokenizer, prompt) for prompt in prompts] or [default_prompt(tokenizer)]
         position = writer.read_prompts(texts, config.length)
     rows = len(position.written)
     streams = [tokenizer.streamer() for _ in range(rows)]
@@ -163,14 +163,14 @@ class Search:
         return begun + (self.stop[begun] == char)
 
 
-def _encode_prompt(tokenizer: Any, prompt: str) -> list[int]:
+def encode_prompt(tokenizer: Any, prompt: str) -> list[int]:
     ids = tokenizer.encode(prompt).tolist()
     if not ids:
         raise ContractError("generate: expected a prompt of at least one token, found an empty one")
     return ids
 
 
-def _default_prompt(tokenizer: Any) -> list[int]:
+def default_prompt(tokenizer: Any) -> list[int]:
     """The prompt where none is given: a line break, else a space, else the first token of the vocabulary."""
     for text in ("\n", " "):
         try:

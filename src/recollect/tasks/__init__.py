@@ -28,6 +28,7 @@ FOLDERS = (
     "captions",
     "labels",
     "ratings",
+    "transcribe",
     "memory",
 )
 VARIABLE = "RECOLLECT_TASKS"

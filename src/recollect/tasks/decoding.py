@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from ..core.contract import ContractError, Memory
 from ..core.inspection import Probe, Request, spread_evenly
-from ..core.settings import find_name
+from ..core.settings import find_name, option
 from ..core.task import A, D, LoadedRun, LoadRun, Task, building, describe_model
 from ..core.trained import TrainedModel
 from ..data.tokenizers.sentences import SentenceTokenizer
@@ -179,6 +179,11 @@ class DecodingModel(TrainedModel):
         """Those of an exported folder that were opened, by the threads of their steps."""
         return {}
 
+    def prepare(self, steps: int = 0) -> None:
+        if self._source.exported is None:
+            self._source.open_step(steps)
+        self._decoder(1)
+
     def _decoder(self, inputs: int, *, exported: bool = True) -> Any:
         """The model for a search over so many inputs, its steps run by onnxruntime where that is there or worth making.
 
@@ -195,6 +200,22 @@ class DecodingModel(TrainedModel):
 
 
 # Inspection
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentOptions:
+    """Those of the instrument alignment, whatever the source is."""
+
+    text: str | None = option(None, "This text in place of validation.")
+    sound: str | None = option(None, "Of transcribe: this recording.")
+    layer: int | None = option(None, "The attention of this layer.")
+    head: int | None = option(None, "Of alignment and gaze: this head.")
+    initial: bool | None = option(None, "Of gradients and alignment: the first weights too (default: yes).")
+
+    def refuse(self, name: str, run: LoadedRun[Any, Any]) -> None:
+        """Refuse what is the source of another task."""
+        if getattr(self, name) is not None:
+            raise ContractError(f"--{name}: expected a run of another task, found one of {run.kind.name}")
 
 
 def select_rows(lengths: np.ndarray, request: Request) -> np.ndarray:

@@ -227,6 +227,15 @@ _CAPTIONS = {
     "eval_images": "Pictures that are described for `choose` other than `nats`.",
     "extra": "Words of a caption at most.",
 } | _BEAM
+_FILMS = {name: _CAPTIONS[name] for name in ("least", "longest", "whole", "grain", "choose", "extra", *_BEAM)} | {
+    "pixels": "Frames are scaled to so many pixels a side; none: as the data's source has it.",
+    "frames": "Of a longer film so many frames are read, evenly spread.",
+    "held_out": "Share of a folder's films for validation, and as much for the test.",
+    "count": "Films that are rendered for training where no data is named.",
+    "events": "Most events of a film that is rendered for training; those of the test have up to five.",
+    "batch": "Films of a batch.",
+    "eval_films": "Films that are described for `choose` other than `nats`.",
+}
 _EYE = {
     "align": "Look at the picture before the cell reads the last word, or after.",
     "channels": "Channels after the CNN's first convolution; doubled at every halving of the picture.",
@@ -235,11 +244,27 @@ _EYE = {
     "encoder": "Layer, by its name, that reads the cells of the CNN's grid from both ends; none: the decoder alone.",
     "near": "Each cell of the CNN's grid sees what lies in and beside it, so that attention goes where a thing is.",
 }
+_FILM_MODEL = (
+    {name: _SOURCE[name] for name in ("cell", "embed", "gist", "score", "share")}
+    | _EYE
+    | {
+        "grid": "The memory and the decoder have each cell of the CNN's grid apart; else one vector of each frame.",
+        "decoder": "What writes the caption, and how it reads what the memory left of the frames.",
+        "decoder_layers": "Layers of the decoder.",
+        "align": "Look at the frames before the cell reads the last word, or after.",
+    }
+)
+del _FILM_MODEL["encoder"]
 _LABELS = {
     "share": "Share of the texts, by their hash, held out for validation, where no files are named for it.",
-    "longest": "Tokens of a text that are read; the rest is left out.",
+    "longest": "Tokens of a text, or frames of a recording, that are read; the rest is left out.",
     "label_column": "Column of a table that holds the label, by its name or number; none: found by its content.",
-    "text_column": "Column of a table that holds the text, by its name or number; none: found by its content.",
+    "text_column": "Column of a table that holds the text, or the name of a recording, by its name or number; none: "
+    "found by its content.",
+    "speaker_column": "Column of a table that holds the speaker of a recording; none: one with such a name, if any.",
+    "pattern": "What names of recordings tell, such as `{label}_{speaker}_{take}`; none: the folder is the label.",
+    "test_speaker": "Speaker whose recordings are the test part, and no others; none: no speaker is left out.",
+    "valid_speaker": "Speaker whose recordings are the validation part, and no others; none: see `share`.",
     "header": "Whether a table's first row has names; none: found by its content.",
     "step": "What a step of an image is: a pixel or a row.",
     "permute": "Seed of one order of the pixels for all images; none: their own order.",
@@ -248,6 +273,56 @@ _LABELS = {
     "choose": "Figure by which validation picks the best weights: share of errors, or loss.",
     "eval_rows": "Evaluations read the first so many rows of a part; none: all.",
     "length": "Length of a training row, for the model's cost; none: the median, filled in by training.",
+}
+_TRANSCRIBE = {
+    "join": "Joined strings have 1 to so many recordings; none: 5 for tones and fsdd, 1 (no joining) for a folder.",
+    "longer": "The test has strings of so many times `join` recordings too.",
+    "gap": "Longest silence before, between and after the recordings of a string, in seconds.",
+    "count": "Strings that are joined for validation, and as many for the test.",
+    "speaker": "Who is heard in the test alone; none: the test has everybody.",
+    "letters": "Letters that the generated tones spell.",
+    "takes": "Recordings of each letter that are generated.",
+    "held_out": "Share of a folder's recordings for validation, and as much for the test, where no table says it.",
+    "whole": "Every part is all of the folder, as when a run is measured on another one.",
+    "lower": "Capital letters of the transcripts are made small.",
+    "longest": "Training leaves out recordings of more seconds.",
+    "sample_rate": "Samples a second, to which recordings are converted.",
+    "frame": "Milliseconds of sound that a frame covers.",
+    "hop": "Milliseconds from one frame to the next.",
+    "bands": "Bands of a frame, of equal width on the mel scale.",
+    "stack": "Frames side by side that are a step of the model.",
+    "batch": "Recordings, or strings of them, of a batch.",
+    "bucket": "Batches' worth of recordings that are sorted by length before they are cut into batches.",
+    "speed": "Training plays recordings faster or slower by up to this share.",
+    "noise": "Largest standard deviation of the noise that training adds to samples (in ±1).",
+    "choose": "What picks the best checkpoint: character errors of greedy texts, or the loss.",
+    "eval_rows": "Evaluations while training read the first so many recordings of a part; none: all.",
+    "ratio": "A text has at most `ratio` characters for each step of the sound, and `extra` more.",
+    "extra": "See `ratio`.",
+    "steps_each": "Steps of a training row, for the model's cost; none: the median, filled in by training.",
+} | _BEAM
+_FRAMES = {
+    "sample_rate": "Samples a second at which recordings are read; others are resampled.",
+    "frame": "Milliseconds of sound that one frame covers.",
+    "hop": "Milliseconds from the start of one frame to that of the next.",
+    "bands": "Bands of a frame, of equal width on the mel scale.",
+    "lowest": "Hz at which the lowest band begins.",
+    "highest": "Hz at which the highest band ends; none: half the sampling rate.",
+    "level": "A recording's mean, over time and bands, is taken from its frames, so that its loudness does not count.",
+    "scale_bands": "Each band has mean 0 and deviation 1 over the training part; else frames are logarithms of power.",
+}
+_AUGMENT = {
+    "tempo": "Training rows are up to so much faster or slower (0.1: 10 %).",
+    "warp": "The bands of training rows are stretched or squeezed by up to so much, as by another speaker's throat.",
+    "gain": "Training rows are up to so many decibels louder or softer.",
+    "tilt": "Training rows have up to so many decibels more or less at either end of the bands.",
+    "noise": "Decibels below a training row's mean power at which noise is added at most (at least: 30 dB less); none: "
+    "no noise.",
+    "shift": "Training rows begin up to so many milliseconds later, after silence, or earlier, cut off.",
+    "time_masks": "Stretches of a training row, up to so many, become the mean of training.",
+    "time_mask": "Longest of these, in frames; never more than a quarter of the row.",
+    "band_masks": "Groups of bands of a training row, up to so many, become the mean of training.",
+    "band_mask": "Largest of these, in bands.",
 }
 _RATINGS = {
     "share": "Share of the ratings, by their hash, for validation and as much for the test, where no files are named.",
@@ -285,7 +360,13 @@ MEANINGS: dict[str, dict[str, str]] = {
     "tasks.series.tables.layout": _LAYOUT,
     "tasks.captions": _CAPTIONS,
     "tasks.labels": _LABELS,
+    "data.sound": _FRAMES | _AUGMENT,
     "tasks.ratings": _RATINGS,
+    "tasks.transcribe": _TRANSCRIBE,
+    "models.ctc": {
+        "encoder": "Layer, by its name, that reads the frames.",
+        "both_ways": "Two stacks of layers read the sound, one of them from its end.",
+    },
     "tasks.memory": {"eval_rows": "Rows of validation and of the test, at each value of the dial."},
     "tasks.memory.generator": {
         "vary": "Draw the dial anew for each training batch, from its least value up to the one set.",
@@ -334,6 +415,8 @@ MEANINGS: dict[str, dict[str, str]] = {
     "models.ngram": {"order": "Longest n-gram, in tokens."},
     "models.seq2seq": _SOURCE,
     "tasks.captions.model": _EYE,
+    "tasks.captions.films": _FILMS,
+    "tasks.captions.films.model": _FILM_MODEL,
     "tasks.ratings.model": {
         "dim": "Width of the users' and items' vectors; 0: biases alone.",
         "bias": "Users and items have a bias each.",

@@ -113,10 +113,13 @@ def group(task: str) -> str:
 def uses(task: str, label: str) -> tuple[Command, ...]:
     """The commands that put a run of a task to work."""
     images = "images" in label
+    if "recordings" in label:
+        return (("classify", "{given}", "{valid}/spoken/low/p1.wav"),)
     words: dict[str, Command] = {
         "text": ("generate", "{given}", "--prompt", "the cat", "--length", "5"),
         "translation": ("translate", "{given}", "--beam", "2"),
         "captions": ("caption", "{given}", "{valid}/photos/p0.png"),
+        "films": ("caption", "{given}", "{valid}/clips/film3.gif"),
         "series": ("forecast", "{given}", "{valid}/hours.csv"),
         "labels": ("classify", "{given}", "{valid}/lines.txt"),
     }
@@ -324,7 +327,7 @@ def data(base: Path) -> dict[str, list[Start]]:
     cases.folder_of(photos)
     cases.photo(3).save(photos / "p9.jpg")
     forecast = ("forecast", "{valid}/run-series-gru")
-    shown = "{valid}/run-captions-attend"
+    shown, clips = "{valid}/run-captions-attend", "{valid}/run-films-gru"
     return {
         "texts": [trained("text", "lstm", texts, "book.txt"), trained("text", "ngram", texts, "book.gz")],
         "tables of series": [
@@ -348,6 +351,14 @@ def data(base: Path) -> dict[str, list[Start]]:
         "IDX": [
             Start("idx", files_of(base / "idx"), (training("labels", "lstm, images", data="{given}"),)),
         ],
+        "recordings": [
+            Start("spoken/high", ("p0.wav",), (("classify", "{valid}/run-labels-gru-recordings", "{given}/p0.wav"),)),
+            Start(
+                "spoken",
+                ("high/p0.wav", "low/q3.wav"),
+                (training("labels", "gru, recordings", data="{given}"),),
+            ),
+        ],
         "pictures": [
             Start(photos.name, ("p0.png",), (("caption", shown, "{given}/p0.png"),)),
             Start(photos.name, ("p9.jpg",), (("caption", shown, "{given}/p9.jpg"),)),
@@ -355,6 +366,18 @@ def data(base: Path) -> dict[str, list[Start]]:
                 photos.name,
                 ("captions.tsv", "captions.tsv", "p0.png"),
                 (training("captions", "fixed, photos", data="{given}"),),
+            ),
+        ],
+        "films": [
+            *(
+                Start("clips", (name,), (("caption", clips, f"{{given}}/{name}"),))
+                for name in ("film3.gif", "film6.gif")
+            ),
+            Start("clips", ("film1/0.png",), (("caption", clips, "{given}/film1"),)),
+            Start(
+                "clips",
+                ("captions.tsv", "captions.tsv", "film7.gif"),
+                (training("films", "lstm, folder", data="{given}"),),
             ),
         ],
     }

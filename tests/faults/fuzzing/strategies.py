@@ -1,4 +1,4 @@
-"""Hypothesis strategies that alter valid files: bytes, JSON, rows of JSON, tensors, text, pictures and arrays of IDX.
+"""Hypothesis strategies that alter valid files: bytes, JSON, rows of JSON, tensors, text, pictures, films, IDX.
 
 Each draws a `Change`: what stands in place of the file, and a few words that say what was altered.
 """
@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 from PIL import Image
+
+from faults.fuzzing.sounds import changed_sound
 
 DEEP = "a value that stands for 100,000 lists in lists"
 LONG = 10**5
@@ -426,6 +428,53 @@ def to_mode(image: Image.Image, mode: str) -> Image.Image:
     return Image.new("LAB", image.size) if mode == "LAB" else image.convert(mode)
 
 
+def blocks_of_gif(good: bytes) -> list[bytes]:
+    """A GIF in pieces: what stands before the first block, each extension or image, and the end."""
+    at = 13 + (3 << (good[10] & 7) + 1 if good[10] & 128 else 0)
+    found = [good[:at]]
+    while good[at] != 0x3B:
+        start = at
+        if good[at] == 0x21:
+            at += 2
+        else:
+            at += 11 + (3 << (good[at + 9] & 7) + 1 if good[at + 9] & 128 else 0)
+        while good[at]:
+            at += 1 + good[at]
+        at += 1
+        found.append(good[start:at])
+    return [*found, good[at:]]
+
+
+@st.composite
+def changed_gif(draw: st.DrawFn, good: bytes) -> Change:
+    """A GIF with other bytes, with blocks missing, repeated or in another order, or with other numbers in them.
+
+    Those are sizes, places, times, disposal, transparency and bits of a code.
+    """
+    kind = draw(st.sampled_from(["bytes", "blocks", "many", "numbers", "numbers"]))
+    if kind == "bytes":
+        return draw(changed_bytes(good))
+    head, *blocks, end = blocks_of_gif(good)
+    if kind == "blocks":
+        chosen = draw(st.lists(st.integers(0, len(blocks) - 1), max_size=12))
+        tail = draw(st.sampled_from([b"", b"\x3b", b"\x3b\x3b", good[:40]]))
+        return Change(f"blocks {chosen}, {len(tail)} bytes after", head + b"".join(blocks[i] for i in chosen) + tail)
+    if kind == "many":
+        count = draw(st.sampled_from([300, 3_000, 12_000]))
+        return Change(f"{count} times its blocks", head + b"".join(blocks) * (count // max(1, len(blocks))) + end)
+    pieces = [bytearray(piece) for piece in (head, *blocks, end)]
+    number = draw(st.integers(0, len(blocks)))
+    piece = pieces[number]
+    places = range(6, 13) if number == 0 else range(2, len(piece)) if piece[0] == 0x21 else range(1, 12)
+    said = []
+    for place in draw(st.lists(st.sampled_from(list(places)), min_size=1, max_size=4)):
+        piece[min(place, len(piece) - 1)] = value = draw(
+            st.sampled_from([0, 1, 2, 3, 7, 8, 12, 16, 127, 128, 254, 255])
+        )
+        said.append(f"byte {place} is {value}")
+    return Change(f"block {number}: {', '.join(said)}", b"".join(map(bytes, pieces)))
+
+
 @st.composite
 def changed_idx(draw: st.DrawFn, good: bytes) -> Change:
     """An IDX file with another header or other bytes."""
@@ -451,6 +500,10 @@ def changed_file(path: Path) -> st.SearchStrategy[Change]:
         return changed_tensors(good)
     if name.endswith((".png", ".jpg")):
         return changed_picture(good)
+    if name.endswith(".wav"):
+        return changed_sound(good).map(lambda found: Change(*found)) | changed_bytes(good)
+    if name.endswith(".gif"):
+        return changed_gif(good)
     if good[:2] == b"\x1f\x8b":
         return changed_gzip(good)
     if "ubyte" in name:

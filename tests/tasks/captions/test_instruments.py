@@ -8,8 +8,8 @@ from recollect.core.contract import ContractError
 from recollect.report import gaze as drawing
 from recollect.report.drawing import figure
 from recollect.tasks.captions import scenes
+from recollect.tasks.captions.gaze import gaze
 from recollect.tasks.captions.images import box_coverage
-from recollect.tasks.captions.instruments import gaze
 from recollect.tasks.captions.task import CaptionsTask
 from recollect.tasks.captions.use import caption, view
 from recollect.training import run as runs

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ..files import DataError
 from .download import KnownFile
-from .kinds import CaptionSet, KnownSet, LabelSet, SeriesSet, TextSet, TranslationSet
+from .kinds import CaptionSet, KnownSet, LabelSet, SeriesSet, SoundSet, TextSet, TranslationSet
 from .sets import KNOWN
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "KnownSet",
     "LabelSet",
     "SeriesSet",
+    "SoundSet",
     "TextSet",
     "TranslationSet",
     "find_set",

@@ -52,12 +52,17 @@ def find_files(
 
     `origin` says where files without an address come from.
     """
+    folders = data_folders(data_dir, cache)
+    return {split: [_locate(file, folders, origin) for file in files] for split, files in wanted.items()}
+
+
+def data_folders(data_dir: StrPath | None = None, cache: StrPath | None = None) -> list[Path]:
+    """Where known sets are looked for: the data folder, where one is named, and the cache."""
     own = data_dir if data_dir is not None else os.environ.get("RECOLLECT_DATA") or None
     folders = [] if own is None else [path_of(own)]
     if folders and not folders[0].is_dir():
         raise DataError(f"expected a folder of data, found none at {own}; see --data-dir and RECOLLECT_DATA")
-    folders.append(cache_folder(cache))
-    return {split: [_locate(file, folders, origin) for file in files] for split, files in wanted.items()}
+    return [*folders, cache_folder(cache)]
 
 
 def _locate(file: KnownFile, folders: list[Path], origin: str) -> Path:

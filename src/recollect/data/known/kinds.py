@@ -1,12 +1,15 @@
 """Kinds of known sets: one class for each, with the task that it is for and how its files are read."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from ...core.files import read_file
 from ..files import DataError, StrPath
-from .download import KnownFile, find_files
+from ..sound.listing import Recording, find_recordings, label_by_name
+from .download import KnownFile, data_folders, find_files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,3 +84,55 @@ class LabelSet(KnownSet):
     task, noun = "labels", "a set for labels"
 
     form: Literal["idx", "table"]
+
+
+MOST_BYTES = 1 << 26  # of one recording of a known set
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoundSet(KnownSet):
+    """Labelled recordings: a folder of so many, named by `pattern`, of which `split` says by the take where it belongs.
+
+    `size` is the bytes of all, `sha256` that of the lines `name sha256`, sorted, over all of them. `held` says what is
+    held for validation.
+    """
+
+    task, noun = "labels", "a set of recordings"
+
+    folder: str
+    count: int
+    size: int
+    sha256: str
+    pattern: str
+    split: Callable[[int], str]
+    held: str
+    splits: dict[str, tuple[KnownFile, ...]] = field(default_factory=lambda: {"train": ()})
+
+    def recordings(self, data_dir: StrPath | None = None, cache: StrPath | None = None) -> list[Recording]:
+        """The recordings with label, speaker and split; a folder that is not as it was published is refused."""
+        folder = self.find_folder(data_dir, cache)
+        skipped: list[tuple[Path, str]] = []
+        found = list(label_by_name(folder, find_recordings(folder), self.pattern, skipped))
+        digest = hashlib.sha256()
+        for own in sorted(found):
+            content = read_file(own.path, MOST_BYTES)
+            digest.update(f"{own.name} {hashlib.sha256(content).hexdigest()}\n".encode())
+        if len(found) != self.count or digest.hexdigest() != self.sha256:
+            raise DataError(
+                f"expected the {self.count:,} recordings of {self.name} in {folder} ({self.sha256[:12]}…), found "
+                f"{len(found):,} ({digest.hexdigest()[:12]}…); put {self.origin} there, or name the folder with --data "
+                f"and --set pattern={self.pattern}"
+            )
+        return [own._replace(split=self.split(int(own.take))) for own in found]
+
+    def find_folder(self, data_dir: StrPath | None = None, cache: StrPath | None = None) -> Path:
+        """The folder in the data folder, or in the cache."""
+        folders = data_folders(data_dir, cache)
+        for folder in folders:
+            if (folder / self.folder).is_dir():
+                return folder / self.folder
+        raise DataError(
+            f"expected {self.folder} in the data folder, found none, and it has no address to download (it is "
+            f"{self.origin}); put it by hand at {' or '.join(str(folder / self.folder) for folder in folders)}, or "
+            "name the folder that holds it with --data-dir"
+        )

@@ -5,7 +5,7 @@ has to be put there by hand.
 """
 
 from .download import KnownFile
-from .kinds import CaptionSet, KnownSet, LabelSet, SeriesSet, TextSet, TranslationSet
+from .kinds import CaptionSet, KnownSet, LabelSet, SeriesSet, SoundSet, TextSet, TranslationSet
 
 
 def _file(path: str, size: int, sha256: str, text_sha256: str | None = None, address: str | None = None) -> KnownFile:
@@ -370,6 +370,19 @@ KNOWN: dict[str, KnownSet] = {
                     ),
                 ),
             },
+        ),
+        SoundSet(
+            name="fsdd",
+            about="the Free Spoken Digit Dataset: ten digits in English, 50 times by each of six speakers, at 8 kHz",
+            licence="CC BY-SA 4.0",
+            origin="recordings of commit 26eb9aaf of github.com/Jakobovski/free-spoken-digit-dataset",
+            folder="fsdd/recordings",
+            count=3_000,
+            size=21_128_848,
+            sha256="dbd573d7cafe79c4b49f65718115e1304e24e067fa39eff18a660dc6cb9c360f",
+            pattern="{label}_{speaker}_{take}",
+            split=lambda take: "test" if take < 5 else "valid" if take < 10 else "train",
+            held="takes 5 to 9 of each digit and speaker",
         ),
     )
 }

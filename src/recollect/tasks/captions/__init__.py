@@ -1,1 +1,3 @@
-"""Captions of pictures."""
+"""Captions of pictures and of films."""
+
+NAMES = ("captions", "films")

@@ -44,18 +44,15 @@ def load_artifacts(path: Path) -> Artifacts:
     return load_json(path, "the words of captions", Artifacts.from_json)
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """The pictures of one split with their captions, one or more each."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CaptionedRows:
+    """What one split has of captions: one or more for each thing that is described."""
 
-    images: np.ndarray  # N P P 3, uint8
     names: list[str]  # N
     captions: list[list[str]]  # N, plain
     tokens: np.ndarray  # int32, of all captions end to end
     offsets: np.ndarray  # C + 1, where each caption begins
-    first: np.ndarray  # N + 1, the first caption of each picture
-    boxes: np.ndarray | None = None  # N M 4: left, top, right, bottom of each thing, in pixels
-    named: np.ndarray | None = None  # as tokens: the thing that a word names, or -1
+    first: np.ndarray  # N + 1, the first caption of each
     held_out: np.ndarray | None = None  # N, whether it shows a combination that training never does
 
     def __len__(self) -> int:
@@ -63,6 +60,15 @@ class Part:
 
     def tokens_of(self, caption: int) -> np.ndarray:
         return self.tokens[self.offsets[caption] : self.offsets[caption + 1]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part(CaptionedRows):
+    """The pictures of one split with their captions."""
+
+    images: np.ndarray  # N P P 3, uint8
+    boxes: np.ndarray | None = None  # N M 4: left, top, right, bottom of each thing, in pixels
+    named: np.ndarray | None = None  # as tokens: the thing that a word names, or -1
 
     def named_of(self, caption: int) -> np.ndarray:
         assert self.named is not None

@@ -3,6 +3,8 @@
 import io
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, BinaryIO
 
@@ -28,32 +30,37 @@ def read_picture(
     `square` squashes it to side × side; else it keeps its proportions and is made smaller where it is larger.
     `source` is a file, or its content.
     """
+    name = name or ("the picture" if isinstance(source, bytes) else str(source))
+    with opened(source, name, "picture") as image:
+        return _read(image, side, square, name)
+
+
+@contextmanager
+def opened(source: StrPath | bytes, name: str, noun: str) -> Iterator[Any]:
+    """A file or its content as Pillow opens it; whatever is raised while it is read becomes one line."""
     from PIL import Image
 
-    name = name or ("the picture" if isinstance(source, bytes) else str(source))
-    opened: Any = io.BytesIO(source) if isinstance(source, bytes) else _open(source)
+    content: Any = io.BytesIO(source) if isinstance(source, bytes) else open_picture(source)
     try:
-        with opened, warnings.catch_warnings():
+        with content, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's doubts about a file are no errors, and its limit is ours below
-            with Image.open(opened, formats=_formats()) as image:
-                return _read(image, side, square, name)
+            with Image.open(content, formats=picture_formats()) as image:
+                yield image
     except PictureError:
         raise
     except Image.DecompressionBombError:
-        raise PictureError(f"{name}: expected a picture of at most {MOST:,} pixels, found far more") from None
+        raise PictureError(f"{name}: expected a {noun} of at most {MOST:,} pixels, found far more") from None
     except Image.UnidentifiedImageError:
-        raise PictureError(f"{name}: expected a picture, found something that Pillow does not know as one") from None
+        raise PictureError(f"{name}: expected a {noun}, found something that Pillow does not know as one") from None
     except MemoryError:
-        raise PictureError(f"{name}: expected a picture that fits in memory, found a larger one") from None
+        raise PictureError(f"{name}: expected a {noun} that fits in memory, found a larger one") from None
     except Exception as error:  # a decoder may raise anything on bytes that are not what they say
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise PictureError(
-            f"{name}: expected a whole picture, found a damaged one ({reason}); get a new copy"
-        ) from None
+        raise PictureError(f"{name}: expected a whole {noun}, found a damaged one ({reason}); get a new copy") from None
 
 
 @cache
-def _formats() -> tuple[str, ...]:
+def picture_formats() -> tuple[str, ...]:
     """What Pillow opens, but EPS: that is a program, which Ghostscript would run."""
     from PIL import Image
 
@@ -62,7 +69,8 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in Image.ID if name != "EPS")
 
 
-def _open(path: StrPath) -> BinaryIO:
+def open_picture(path: StrPath) -> BinaryIO:
+    """A picture's file, opened: a regular one that is neither empty nor too large."""
     try:
         file = open_regular(path)
     except FileError as error:

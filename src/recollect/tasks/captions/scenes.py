@@ -138,7 +138,7 @@ def render(
     boxes = []
     for thing, radius, centre in zip(things, radii, _centres(radii, axis, pixels, draw), strict=True):
         mask = Image.new("L", (FINE * pixels, FINE * pixels))
-        _draw(ImageDraw.Draw(mask), thing.shape, FINE * centre, FINE * radius)
+        draw_shape(ImageDraw.Draw(mask), thing.shape, FINE * centre, FINE * radius)
         cover = np.asarray(mask.reduce(FINE), np.float64) / 255
         colour = np.array(COLOURS[thing.colour])
         if varied:
@@ -162,7 +162,8 @@ def _centres(radii: list[float], axis: int, pixels: int, draw: np.random.Generat
             return centres
 
 
-def _draw(page: Any, shape: str, centre: np.ndarray, radius: float) -> None:
+def draw_shape(page: Any, shape: str, centre: np.ndarray, radius: float) -> None:
+    """Fill a shape around its centre on a page of Pillow's."""
     (x, y), r = centre, radius
     if shape == "circle":
         page.ellipse((x - r, y - r, x + r, y + r), fill=255)

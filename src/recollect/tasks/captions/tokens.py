@@ -1,7 +1,7 @@
 """Captions as tokens: a vocabulary from the training part, and the tokens of every part with their pictures."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ...data.files import DataError
 from ...data.moses import Preparation
 from ...data.tokenizers.sentences import SentenceTokenizer
 from ...data.tokenizers.words import Words
-from .captioned import Artifacts, Captioned, Part
+from .captioned import Artifacts, Captioned, CaptionedRows, Part
 from .scenes import SPLITS
 from .sources import PictureSource
 
@@ -37,16 +37,11 @@ def assemble(
                 f"expected pictures for the {split} part of {source.name}, found none ({some}); give more pictures, "
                 "another share, or lists of each part"
             )
-    if artifacts is None:
-        tokenizer = SentenceTokenizer(Preparation("captions", lower=True), words_of(splits["train"]["captions"], least))
-    else:
-        tokenizer = artifacts.tokenizer
+    tokenizer = tokenizer_of(splits["train"]["captions"], least) if artifacts is None else artifacts.tokenizer
     parts = {
         name: _part(split, tokenizer, longest if name == "train" else None, notes) for name, split in splits.items()
     }
-    for name, part in parts.items():
-        if tokenizer.unknown is not None and (share := float((part.tokens == tokenizer.unknown).mean())):
-            notes.append(f"{name}: {100 * share:.3g} % of the words are unknown")
+    notes += note_unknown(parts, tokenizer)
     about = [[name, split["sha256"], split["name"], split["captions"]] for name, split in sorted(splits.items())]
     return Captioned(
         name=source.name,
@@ -60,6 +55,18 @@ def assemble(
         mirrored=source.mirrored,
         files=list_files(source.paths, encoding=None),
     )
+
+
+def tokenizer_of(captions: Iterable[Sequence[str]], least: int | None = None) -> SentenceTokenizer:
+    """The vocabulary of training captions; see `words_of`."""
+    return SentenceTokenizer(Preparation("captions", lower=True), words_of(captions, least))
+
+
+def note_unknown(parts: Mapping[str, CaptionedRows], tokenizer: SentenceTokenizer) -> Iterator[str]:
+    """A line for each part with unknown words."""
+    for name, part in parts.items():
+        if tokenizer.unknown is not None and (share := float((part.tokens == tokenizer.unknown).mean())):
+            yield f"{name}: {100 * share:.3g} % of the words are unknown"
 
 
 def words_of(captions: Iterable[Sequence[str]], least: int | None = None) -> Words:
@@ -76,42 +83,61 @@ def words_of(captions: Iterable[Sequence[str]], least: int | None = None) -> Wor
     return Words(every.words[: 2 + often], spaceless=every.spaceless)
 
 
-def _part(split: dict[str, Any], tokenizer: SentenceTokenizer, longest: int | None, notes: list[str]) -> Part:
+class Encoded(NamedTuple):
+    """The captions of a split as tokens, and which of its rows and captions those are."""
+
+    rows: list[int]
+    kept: list[list[int]]  # of each row, the captions that are used, by their number there
+    texts: list[list[str]]
+    tokens: np.ndarray  # int32, end to end
+    offsets: np.ndarray
+    first: np.ndarray
+
+
+def encode_captions(
+    rows: Sequence[Sequence[str]], tokenizer: SentenceTokenizer, longest: int | None, notes: list[str]
+) -> Encoded:
     """The captions of a split as tokens; with `longest`, without those that are longer."""
-    tokens, named, first, texts, rows, long = [], [], [0], [], [], 0
-    total = 0
-    for row, captions in enumerate(split["captions"]):
-        some: list[str] = []
-        for number, caption in enumerate(captions):
-            ids = tokenizer.encode(caption)
-            if longest is not None and len(ids) > longest:
-                long += 1
-                continue
-            tokens.append(ids)
-            some.append(caption)
-            if split["named"][row] is not None:
-                named.append(split["named"][row][number])
-        if not some:
+    tokens, first, texts, used, kept, long, total = [], [0], [], [], [], 0, 0
+    for row, captions in enumerate(rows):
+        encoded = [tokenizer.encode(caption) for caption in captions]
+        own = [number for number, ids in enumerate(encoded) if longest is None or len(ids) <= longest]
+        long += len(captions) - len(own)
+        if not own:
             continue
-        total += len(some)
-        rows.append(row)
-        texts.append(some)
+        tokens += [encoded[number] for number in own]
+        total += len(own)
+        used.append(row)
+        kept.append(own)
+        texts.append([captions[number] for number in own])
         first.append(total)
     if long:
         notes.append(f"train: {long:,} captions of more than {longest} words are left out")
-    if not rows:
+    if not used:
         raise DataError(f"expected captions of at most {longest} words in training, found none; allow longer ones")
-    every = len(rows) == split["count"]
-    images = split["images"] if every else split["images"][rows]
+    ends = np.cumsum([0, *map(len, tokens)])
+    return Encoded(used, kept, texts, np.concatenate(tokens).astype(np.int32), ends, np.array(first))
+
+
+def _part(split: dict[str, Any], tokenizer: SentenceTokenizer, longest: int | None, notes: list[str]) -> Part:
+    """The pictures of a split with their captions as tokens; with `longest`, without those that are longer."""
+    found = encode_captions(split["captions"], tokenizer, longest, notes)
+    images = split["images"] if len(found.rows) == split["count"] else split["images"][found.rows]
+    named = [
+        split["named"][row][number]
+        for row, own in zip(found.rows, found.kept, strict=True)
+        if split["named"][row] is not None
+        for number in own
+    ]
     scenic = bool(named)
     return Part(
         images=images,
-        names=[split["name"][row] for row in rows],
-        captions=texts,
-        tokens=np.concatenate(tokens).astype(np.int32),
-        offsets=np.cumsum([0, *map(len, tokens)]),
-        first=np.array(first),
-        boxes=np.array([split["boxes"][row] for row in rows]) if scenic else None,
+        names=[split["name"][row] for row in found.rows],
+        captions=found.texts,
+        tokens=found.tokens,
+        offsets=found.offsets,
+        first=found.first,
+        boxes=np.array([split["boxes"][row] for row in found.rows]) if scenic else None,
         named=np.concatenate([np.array(some, np.int8) for some in named]) if scenic else None,
-        held_out=np.array([split["held_out"][row] for row in rows], bool) if scenic else None,
+        held_out=np.array([split["held_out"][row] for row in found.rows], bool) if scenic else None,
     )

@@ -159,12 +159,17 @@ class Vision(nn.Module):
                 total += side**2 * sum(p.numel() for p in stage.parameters() if p.dim() > 1)
         return 2 * batch * total
 
-    def cells(self, pixels: int | None = None) -> int:
-        """Places of the Memory of a square picture, by default of the size that it was made for."""
+    def grid(self, pixels: int | None = None) -> tuple[int, int]:
+        """Rows and columns of the last grid of a square picture, by default of the size that it was made for."""
         side = pixels or self.config.pixels
         for _ in range(self.config.halvings):
             side = (side + 1) // 2
-        return side**2
+        return side, side
+
+    def cells(self, pixels: int | None = None) -> int:
+        """Places of the Memory of a square picture, by default of the size that it was made for."""
+        rows, columns = self.grid(pixels)
+        return rows * columns
 
 
 def norm(channels: int) -> Any:

@@ -13,15 +13,18 @@ EXAMPLE = "a good film"
 LONGEST = 7  # tokens of the texts that are drawn
 
 
-class ReadTexts(nn.Module):
-    """Log-probabilities of the labels after the last token of each text. What stands after it changes nothing."""
+class ReadRows(nn.Module):
+    """Log-probabilities of the labels after the last step of each row. What stands after it changes nothing.
+
+    Rows are the tokens of texts (B T), or the scaled frames of recordings (B T D).
+    """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        y, _ = self.model(tokens)
+    def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
+        y, _ = self.model(rows)
         last = (lengths - 1)[:, None, None].expand(-1, 1, y.shape[2])
         return y.gather(1, last)[:, 0].log_softmax(dim=-1)
 
@@ -42,13 +45,21 @@ class ReadPictures(nn.Module):
         return self.model(x)[0][:, -1].log_softmax(dim=-1)
 
 
+def draw_lengths(rows: int) -> tuple[int, Tensor]:
+    """The longest of so many rows, and unequal lengths, of which the last is the longest."""
+    longest = LONGEST + rows
+    return longest, (longest - 2 * torch.arange(rows).flip(0)).clamp(min=1)
+
+
 class LabelsExports(Exports):
     def pipeline_tag(self, run: Any) -> str:
-        return "image-classification" if run.artifacts.tokenizer is None else "text-classification"
+        return {"texts": "text-classification", "images": "image-classification"}.get(
+            run.artifacts.kind, "audio-classification"
+        )
 
     def calls(self, run: Any) -> dict[str, WholeCall]:
         artifacts = run.artifacts
-        if artifacts.tokenizer is None:
+        if artifacts.kind == "images":
             shape = artifacts.shape
 
             def pictures(rows: int, generator: torch.Generator) -> dict[str, Tensor]:
@@ -59,19 +70,25 @@ class LabelsExports(Exports):
 
         def texts(rows: int, generator: torch.Generator) -> dict[str, Tensor]:
             """Texts of unequal lengths, the last of them the longest."""
-            longest = LONGEST + rows
-            lengths = (longest - 2 * torch.arange(rows).flip(0)).clamp(min=1)
+            longest, lengths = draw_lengths(rows)
             tokens = torch.randint(artifacts.inputs, (rows, longest), generator=generator)
             return {"tokens": tokens, "lengths": lengths}
 
-        axes = {"tokens": {0: "batch", 1: "time"}, "lengths": {0: "batch"}}
-        inputs = Inputs(draw=texts, axes=axes, least={"time": 2})
-        module = ReadTexts(run.model)
+        def recordings(rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+            longest, lengths = draw_lengths(rows)
+            return {"frames": torch.randn(rows, longest, artifacts.inputs, generator=generator), "lengths": lengths}
+
+        texts_read = artifacts.kind == "texts"
+        axes = {"tokens" if texts_read else "frames": {0: "batch", 1: "time"}, "lengths": {0: "batch"}}
+        inputs = Inputs(draw=texts if texts_read else recordings, axes=axes, least={"time": 2})
+        module = ReadRows(run.model)
         return {"classify": WholeCall(module=module, inputs=inputs, outputs=["labels"], last_step=True)}
 
     def settings(self, run: Any) -> dict[str, Any]:
         artifacts = run.artifacts
         found: dict[str, Any] = {"classes": list(artifacts.classes)}
+        if artifacts.sound is not None:
+            return found | {"longest": artifacts.longest, "sound": artifacts.sound.to_json()}
         if artifacts.tokenizer is None:
             return found | {"shape": list(artifacts.shape), "step": artifacts.step, "permute": artifacts.permute}
         text, tokens = encode_example(artifacts.tokenizer, EXAMPLE)
@@ -86,4 +103,5 @@ class LabelsExports(Exports):
             steps = torch.from_numpy(images).flatten(1).float()
             raw.view(len(raw), -1)[:, ReadPictures(run.model, run.artifacts).places] = steps
             return Sample(steps=batch.x, calls={"classify": {"pictures": raw}})
-        return Sample(steps=batch.x, calls={"classify": {"tokens": batch.x, "lengths": batch.lengths}})
+        name = "tokens" if run.artifacts.kind == "texts" else "frames"
+        return Sample(steps=batch.x, calls={"classify": {name: batch.x, "lengths": batch.lengths}})

@@ -32,7 +32,7 @@ def probe(run: LoadedRun[Any, Any], request: Request) -> Probe:
     artifacts, model = run.artifacts, run.model
     if request.text is not None:
         if artifacts.tokenizer is None:
-            raise ContractError("--text: expected a run that reads texts, found one that reads images")
+            raise ContractError(f"--text: expected a run that reads texts, found one that reads {artifacts.kind}")
         x = torch.from_numpy(artifacts.encode(request.text).astype(np.int64))[None].to(run.device)
         if not x.shape[1]:
             raise ContractError("--text: expected at least one token, found none")

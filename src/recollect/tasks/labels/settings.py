@@ -7,18 +7,21 @@ from ...core.settings import ContractError, at_least, check_file_names, check_se
 from ...data import TOKENIZERS
 from ...data.encodings import check_encoding
 from ...data.limits import VOCABULARY
+from ...data.sound.settings import AugmentSettings, FrameSettings
 
 StepName = Literal["pixel", "row"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    """Where the rows are: tables of text and label, a folder of IDX files, or a known set; and how they are read.
+class DataConfig(FrameSettings):
+    """Where the rows are: tables of text and label, a folder of IDX files or of recordings, a known set, or generated
+    `tones`; and how they are read.
 
-    `step` says what a step of an image is, `permute` seeds one order of the pixels for all images.
+    `step` says what a step of an image is, `permute` seeds one order of the pixels for all images. `pattern` says what
+    the names of recordings tell, such as `{label}_{speaker}_{take}`.
     """
 
-    data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
+    data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once (default: tones).")
     valid: tuple[str, ...] = option((), "Validation text (default: the end of the data).")
     test: tuple[str, ...] = ()
     tokenizer: str = option("words", "chars, bytes, words or bpe.")
@@ -31,6 +34,10 @@ class DataConfig:
     step: StepName = "pixel"
     permute: int | None = at_least(0, default=None)
     encoding: str | None = option(None, "Of files that are no UTF-8: their encoding, such as gb18030.")
+    pattern: str | None = None
+    speaker_column: str | None = None
+    test_speaker: str | None = option(None, "The speaker whose recordings are the test part, and no other.")
+    valid_speaker: str | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -38,10 +45,11 @@ class DataConfig:
         known("tokenizer", self.tokenizer, TOKENIZERS)
         if self.encoding is not None:
             check_encoding(self.encoding)
+        _ = self.mel  # settings of frames that cannot be are refused at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(AugmentSettings):
     """Rows of like length go together: `bucket` batches' worth of rows are sorted by length before they are cut.
 
     `choose` is the figure by which validation picks the best weights. `eval_rows` limits an evaluation to the first
@@ -60,3 +68,4 @@ class Config:
         check_settings(self)
         if not 0 <= self.smoothing < 1:
             raise ContractError(f"labels: expected smoothing in [0, 1), found {self.smoothing}")
+        self.check_augmentation()

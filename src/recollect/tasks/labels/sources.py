@@ -6,10 +6,13 @@ from pathlib import Path
 from ...data.byte_files import StrPath, path_of
 from ...data.errors import DataError
 from ...data.files import files
-from ...data.known import LabelSet, sets_of
+from ...data.known import LabelSet, SoundSet, sets_of
 
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 SETS = sets_of(LabelSet)
+SOUNDS = sets_of(SoundSet)
+TONES = "tones"  # the name of the recordings that are generated
+NAMES = (*SETS, *SOUNDS, TONES)
 
 
 def find_images(
@@ -52,7 +55,7 @@ def find_tables(
             paths = {"train": files(data, skip, encoding)}
         except DataError as error:
             if len(data) == 1 and not path_of(data[0]).exists():
-                raise DataError(f"{error}; known sets are {', '.join(SETS)}") from None
+                raise DataError(f"{error}; known sets are {', '.join(NAMES)}") from None
             raise
         name = paths["train"][0].name.removesuffix(".gz").removesuffix(".tsv").removesuffix(".csv")
     for split, given in (("valid", valid), ("test", test)):

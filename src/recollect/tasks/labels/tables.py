@@ -83,7 +83,7 @@ class Table:
         name = given.strip().lower()
         if headed and name in names:
             return names.index(name)
-        if (place := _place_of(name, width)) is not None:
+        if (place := place_of(name, width)) is not None:
             return place
         there = f"a column out of {some_of(names, 12)}" if headed else f"a number from 1 to {width}"
         raise DataError(f"{kind}_column: expected {there} of {self.first}, found {given!r}")
@@ -125,7 +125,7 @@ class Table:
             yield number, text, label
 
 
-def _place_of(column: str, width: int) -> int | None:
+def place_of(column: str, width: int) -> int | None:
     """The place of a column that is given as a number from 1, if it is one."""
     number = int(column) if NUMBER.fullmatch(column) and len(column) < 10 else 0
     return number - 1 if 1 <= number <= width else None

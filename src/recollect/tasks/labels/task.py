@@ -13,9 +13,9 @@ the texts and images instead.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -36,50 +36,14 @@ from . import bag, data, probe
 from .cells import read_cells
 from .export import LabelsExports
 from .labelled import Artifacts, Labelled, Part, load_artifacts, summarize
+from .recordings import are_sounds
+from .rows import Batch, Rows, SoundRows
 from .settings import Config, DataConfig
-from .sources import SETS, find_images
+from .sources import NAMES, SOUNDS, TONES, find_images
 
 COUNTED = ("bag",)
 BINS = 15
 SHOWN = 12  # labels of a confusion matrix that fits a terminal
-
-
-class Batch(NamedTuple):
-    x: Tensor  # B T tokens, or B T D numbers
-    lengths: Tensor | None  # B; None: every row has T steps
-    y: Tensor  # B
-    tokens: int  # or steps, padding left out
-    number: int = 0
-
-
-class Rows:
-    """A split on the device, from which any rows are taken at once."""
-
-    def __init__(self, part: Part, device: torch.device) -> None:
-        self.device = device
-        self.sizes = np.asarray(part.lengths)
-        self.images = part.values.ndim == 3
-        values = part.values if self.images or part.values.dtype == np.uint8 else part.values.astype(np.int32)
-        self.values = torch.from_numpy(np.ascontiguousarray(values)).to(device)
-        self.labels = torch.from_numpy(part.labels.astype(np.int64)).to(device)
-        if not self.images:
-            self.lengths = torch.from_numpy(self.sizes.astype(np.int64)).to(device)
-            self.starts = self.lengths.cumsum(0) - self.lengths
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def take(self, numbers: np.ndarray, rows: Tensor | None = None, number: int = 0) -> Batch:
-        """The rows with these numbers; `rows` are the same on the device, where they are there already."""
-        sizes = self.sizes[numbers]
-        rows = torch.from_numpy(numbers).to(self.device) if rows is None else rows
-        if self.images:
-            return Batch(self.values[rows].float() / 255, None, self.labels[rows], int(sizes.sum()), number)
-        lengths = self.lengths[rows]
-        steps = torch.arange(int(sizes.max()), device=self.device)
-        # beyond a row's end stands its last token again: whatever is there, nothing reads it
-        places = self.starts[rows, None] + torch.minimum(steps, lengths[:, None] - 1)
-        return Batch(self.values[places].long(), lengths, self.labels[rows], int(sizes.sum()), number)
 
 
 class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
@@ -116,7 +80,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     @classmethod
     def load_data(cls, config: DataConfig, data_dir: str | None, artifacts: Artifacts | None = None) -> Labelled:
-        return data.load(**asdict(config), data_dir=data_dir, artifacts=artifacts)
+        return data.load_config(config, data_dir, artifacts=artifacts)
 
     @classmethod
     def artifacts_of(cls, data: Labelled) -> Artifacts:
@@ -152,12 +116,16 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     @classmethod
     def other_data(cls, config: DataConfig, data: Sequence[str], artifacts: Artifacts) -> DataConfig:
-        """All of other tables is the part that is measured; images come with a test part of their own.
+        """All of other tables or recordings is what is measured; images and known sets have a test part.
 
         If the run's own tables have a header, theirs begin with one too, unless there stands a label that it knows.
         """
-        if list(data) == ["mnist"] or find_images(data) is not None:
+        own_test = len(data) == 1 and data[0] in ("mnist", *SOUNDS, TONES)
+        if own_test or find_images(data) is not None:
             return replace(config, data=tuple(data), valid=(), test=())
+        if are_sounds(data, config.encoding):
+            whole = {"data": tuple(data), "valid": tuple(data), "test": tuple(data)}
+            return replace(config, **whole, test_speaker=None, valid_speaker=None)
         headed = config.header and all(
             _first_cells(name, config.encoding).isdisjoint(artifacts.classes) for name in data
         )
@@ -166,7 +134,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
     @classmethod
     def resolve(cls, run: RunConfig, data: Labelled, params: int | None) -> RunConfig:
         length = int(np.median(data.train.lengths))
-        run = replace(run, data=absolute_names(run.data, SETS), task=replace(run.task, length=length))
+        run = replace(run, data=absolute_names(run.data, NAMES), task=replace(run.task, length=length))
         name = run.model["name"]
         if name in COUNTED:
             if data.artifacts.tokenizer is None:
@@ -214,7 +182,11 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     def rows(self, split: str) -> Rows:
         if split not in self.parts:
-            self.parts[split] = Rows(self.part(split), self.device)
+            part, artifacts = self.part(split), self.data.artifacts
+            sound = artifacts.sound is not None
+            self.parts[split] = (
+                SoundRows(part, self.device, artifacts, self.config) if sound else Rows(part, self.device)
+            )
         return self.parts[split]
 
     def part(self, split: str) -> Part:
@@ -240,7 +212,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
                 plan = self.plan(rows.sizes, each, np.random.default_rng([seed, epoch]))
                 order = torch.from_numpy(plan).to(self.device)
             place = number % count
-            yield rows.take(plan[place], order[place], number)
+            yield rows.take(plan[place], order[place], number, seed if split == "train" else None)
             number += 1
 
     def plan(self, sizes: np.ndarray, each: int, draw: np.random.Generator) -> np.ndarray:

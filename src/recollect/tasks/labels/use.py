@@ -1,4 +1,4 @@
-"""A trained classifier put to use: labels for new lines."""
+"""A trained classifier put to use: labels for new lines, images or recordings."""
 
 # what a program gives is checked whatever its type says, and torch declares some functions in part
 # pyright: reportUnnecessaryIsInstance=false, reportUnknownMemberType=false
@@ -16,11 +16,15 @@ from ...core.errors import RecollectError
 from ...core.trained import Array, Source, TrainedModel
 from ...data.encodings import ENCODING, check_encoding
 from ...data.files import DataError, lines
+from ...data.sound import Sound, is_sound
+from ...data.sound.listing import find_recordings, is_recording
 from .cells import is_table, read_cells, read_column
-from .labelled import Artifacts, load_artifacts
+from .labelled import Artifacts, Sounds, load_artifacts
+from .recordings import Reader
 
 BATCH = 256
 BLOCK = 4096  # lines that are read before they are sorted into batches
+SOUND_BLOCK = 256  # recordings
 
 
 class Answer(NamedTuple):
@@ -34,7 +38,7 @@ class Answer(NamedTuple):
 class Classifier:
     """What a classifier needs to label rows: `answer` gives the probabilities (N C) of rows, the longest first.
 
-    Rows are the tokens of texts, or images of rows × columns from 0 to 255.
+    Rows are the tokens of texts, images of rows × columns from 0 to 255, or the frames of recordings (T D).
     """
 
     artifacts: Artifacts
@@ -48,8 +52,11 @@ class Classifier:
         artifacts, graph = load_artifacts(source.artifacts), source.exported.open_call("classify", ["labels"])
 
         def answer(rows: list[Array]) -> Array:
-            if artifacts.tokenizer is None:
+            if artifacts.kind == "images":
                 return np.exp(graph(pictures=np.stack(rows))["labels"])
+            if artifacts.sound is not None:
+                frames, lengths = pad_frames(artifacts.sound, rows, least=2)
+                return np.exp(graph(frames=frames, lengths=lengths)["labels"])
             tokens, lengths = pad(rows, least=2)  # the graph takes no fewer
             return np.exp(graph(tokens=tokens, lengths=lengths)["labels"])
 
@@ -64,19 +71,23 @@ class Classifier:
 
         @torch.no_grad()
         def answer(rows: list[Array]) -> Array:
-            if artifacts.tokenizer is None:
+            if artifacts.kind == "images":
                 x = torch.from_numpy(artifacts.lay_out(np.stack(rows))).float().to(device) / 255
                 return model.last(x).softmax(dim=-1).cpu().numpy()
-            tokens, lengths = (torch.from_numpy(part).to(device) for part in pad(rows))
+            padded = pad(rows) if artifacts.sound is None else pad_frames(artifacts.sound, rows)
+            tokens, lengths = (torch.from_numpy(part).to(device) for part in padded)
             return model.last(tokens, lengths).float().softmax(dim=-1).cpu().numpy()
 
         return cls(artifacts, answer)
 
 
 class LabelModel(TrainedModel):
-    """A classifier: it labels texts or images, with the probability of each label."""
+    """A classifier: it labels texts, images or recordings, with the probability of each label."""
 
     methods = ("classify", "probabilities")
+
+    def prepare(self, steps: int = 0) -> None:
+        _ = self._classifier
 
     @cached_property
     def _classifier(self) -> Classifier:
@@ -90,22 +101,27 @@ class LabelModel(TrainedModel):
     def classify(self, rows: Any, *, batch: int = 256) -> Any:
         """The label of a text and its probability, or those of several; None for one without a word that it knows.
 
-        A model of images takes arrays of rows × columns with numbers from 0 to 255, one or several.
+        A model of images takes arrays of rows × columns with numbers from 0 to 255, one or several; one of recordings
+        takes names of files, or recordings that were read (`Sound`).
         """
-        if isinstance(rows, str):
-            return next(classify(self._classifier, [rows], batch=batch))
+        if isinstance(rows, (str, Path, Sound)):
+            return self.classify([rows], batch=batch)[0]
         shape = self._classifier.artifacts.shape
         if shape is not None and np.shape(rows) == tuple(shape):
             return self.classify([rows], batch=batch)[0]
         if not isinstance(rows, Iterable):
             raise RecollectError(f"classify: expected a text or several, found {type(rows).__name__}")
-        return list(classify(self._classifier, map(as_line, cast(Iterable[Any], rows)), batch=batch))
+        return list(classify(self._classifier, map(self._as_row, cast(Iterable[Any], rows)), batch=batch))
+
+    def _as_row(self, row: Any) -> Any:
+        return as_recording(row) if self._classifier.artifacts.kind == "recordings" else as_line(row)
 
     def stream(
         self, lines: Iterable[str], *, batch: int = 256, on_unknown: Callable[[int], None] = lambda number: None
     ) -> Iterator[Answer | None]:
         """The answer for each line as it is made; None for an empty one, and for one of nothing but unknown tokens.
 
+        A model of recordings reads a line as the name of a file.
         `on_unknown` is called with the number of each of the latter, counted from 1.
         """
         return classify(self._classifier, lines, batch=batch, on_unknown=on_unknown)
@@ -113,12 +129,15 @@ class LabelModel(TrainedModel):
     def read(self, path: Path, column: str | None = None, encoding: str | None = None) -> Iterator[str]:
         """The rows of a file: its lines, or of a table the texts of a column. Images are lines, whatever its name.
 
+        To a model of recordings the file is one, or it has the name of one in each line; a folder has some inside.
         `encoding` is that of files that are no UTF-8, by default as in training.
         """
         if encoding is None:
             encoding = self._source.settings.get("data", {}).get("encoding")
         else:
             check_encoding(encoding)
+        if self._classifier.artifacts.kind == "recordings":
+            return list_recordings(path, encoding)
         if self._classifier.artifacts.tokenizer is None or not (column or is_table(path)):
             return lines(path, encoding=encoding, flag=ENCODING)
         return read_column(read_cells(path, encoding), str(path), column)
@@ -126,7 +145,7 @@ class LabelModel(TrainedModel):
     def probabilities(self, rows: Sequence[Any]) -> Array:
         """The probability of each label (N C), in the order of `labels`; rows as for `classify`, none of them empty."""
         own = self._classifier
-        coded = [_code(own.artifacts, as_line(row), number) for number, row in enumerate(rows, start=1)]
+        coded = [_code(own.artifacts, self._as_row(row), number) for number, row in enumerate(rows, start=1)]
         if not coded or not all(map(len, coded)):
             raise RecollectError("probabilities: expected rows with something in each, found an empty one or none")
         order = sorted(range(len(coded)), key=lambda number: -len(coded[number]))
@@ -151,17 +170,18 @@ def as_line(row: Any) -> str:
 
 def classify(
     classifier: Classifier,
-    lines: Iterable[str],
+    lines: Iterable[str | Sound],
     *,
     batch: int = 256,
     on_unknown: Callable[[int], None] = lambda number: None,
 ) -> Iterator[Answer | None]:
     """The label of each line and its probability, in order; None for a line with nothing in it that is known.
 
-    A run on images reads lines of rows·columns numbers from 0 to 255, with blanks or commas between.
+    A run on images reads lines of rows·columns numbers from 0 to 255, with blanks or commas between; one on recordings
+    names of files.
     """
     source, at = iter(lines), 0
-    while block := list(islice(source, BLOCK)):
+    while block := list(islice(source, BLOCK if classifier.artifacts.sound is None else SOUND_BLOCK)):
         coded = [_code(classifier.artifacts, line, at + number) for number, line in enumerate(block, start=1)]
         filled: list[int] = []
         for number, row in enumerate(coded):
@@ -180,8 +200,33 @@ def classify(
         yield from (found.get(number) for number in range(len(block)))
 
 
-def _code(artifacts: Artifacts, line: str, number: int) -> np.ndarray:
-    """A line as numbers: tokens, or an image of rows × columns."""
+def as_recording(row: Any) -> str | Sound:
+    """A recording as `classify` takes it: the name of a file, or one that was read."""
+    if row is None or isinstance(row, str | Sound):
+        return row or ""
+    if isinstance(row, Path):
+        return str(row)
+    raise RecollectError(f"classify: expected names of recordings, or recordings, found {type(row).__name__}")
+
+
+def list_recordings(path: Path, encoding: str | None = None) -> Iterator[str]:
+    """The names of recordings that a file or folder stands for."""
+    if path.is_dir():
+        found = find_recordings(path)
+        if not found:
+            raise DataError(f"expected recordings in {path}, found none; name another folder, or a file")
+        return map(str, found)
+    return iter([str(path)]) if is_recording(path) or is_sound(path) else lines(path, encoding=encoding, flag=ENCODING)
+
+
+def _code(artifacts: Artifacts, line: str | Sound, number: int) -> np.ndarray:
+    """A line as numbers: tokens, an image of rows × columns, or the frames of a recording."""
+    if artifacts.sound is not None:
+        reader = Reader(mel=artifacts.sound.mel, longest=artifacts.longest)
+        if isinstance(line, Sound):
+            return reader.convert(line, f"recording {number:,}")
+        return reader.read(line.strip()) if line.strip() else np.zeros(0)
+    assert isinstance(line, str)
     text = line.strip()
     if artifacts.tokenizer is not None:
         return artifacts.encode(text) if text else np.zeros(0)
@@ -209,6 +254,15 @@ def pad(rows: Sequence[Array], least: int = 0) -> tuple[Array, Array]:
     for place, row in enumerate(rows):
         tokens[place, : len(row)] = row
     return tokens, lengths
+
+
+def pad_frames(sounds: Sounds, rows: Sequence[Array], least: int = 0) -> tuple[Array, Array]:
+    """Frames of recordings as one array on the scale of training, at least so long, and their lengths."""
+    lengths = np.array([len(row) for row in rows])
+    frames = np.zeros((len(rows), max(least, lengths.max()), sounds.mel.bands), np.float32)
+    for place, row in enumerate(rows):
+        frames[place, : len(row)] = sounds.prepare(row)
+    return frames, lengths
 
 
 MODELS = {"labels": LabelModel}

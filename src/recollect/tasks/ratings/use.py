@@ -36,6 +36,9 @@ class RatingModel(TrainedModel):
         best = np.argsort(-scores, kind="stable")[:count]
         return [(names.title(int(item)), float(scores[item])) for item in best]
 
+    def prepare(self, steps: int = 0) -> None:
+        _ = self._names, self._score
+
     @cached_property
     def _names(self) -> Artifacts:
         return load_artifacts(self._source.artifacts)

@@ -75,6 +75,9 @@ class SeriesModel(TrainedModel):
 
     methods = ("forecast", "fill")
 
+    def prepare(self, steps: int = 0) -> None:
+        _ = self._forecaster
+
     @cached_property
     def _forecaster(self) -> Forecaster:
         return Forecaster.of(self._source)

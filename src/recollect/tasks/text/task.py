@@ -348,8 +348,8 @@ class TextTask(StackedModels, Task[Corpus, Tokenizer]):
 
     def describe_rule(self, rule: Rule, split: str) -> str:
         there, read = len(self.tokens(split)), len(self.measured(split))
-        limit = f", of the first {read:,} tokens" if read < there else ""
-        return self._rules(self.config.context)[rule] + limit
+        known = self._rules(self.config.context)[rule]
+        return f"{known}, of the first {read:,} tokens" if read < there else known
 
     @staticmethod
     def _rules(context: int) -> dict[str, str]:

@@ -61,6 +61,10 @@ class TextModel(TrainedModel):
         """What turns text into the numbers that `step` takes, and back."""
         return tokenizers.load(self._source.artifacts / "tokenizer.json")
 
+    def prepare(self, steps: int = 0) -> None:
+        super().prepare(steps)
+        _ = self.tokenizer
+
     def is_unknown(self, text: str) -> bool:
         """Whether a text has tokens, and none of them is in the vocabulary."""
         unknown = self.tokenizer.unknown

@@ -1,7 +1,7 @@
 """The instrument alignment: weights over the source for each word of a translation, by attention or by gradient."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +12,11 @@ from ...core.attribution import gradients_of, normalize_rows
 from ...core.chart import SHARES, Map
 from ...core.contract import ContractError
 from ...core.inspection import Instrument, Reading
-from ...core.settings import option
 from ...core.task import LoadedRun
 from ...decode import pharaoh
 from ...decode.beam import Hypothesis
 from ...decode.translate import encode, looks
-from ..decoding import log_likelihoods, select_heads
+from ..decoding import AlignmentOptions, log_likelihoods, select_heads
 from .use import translate
 
 
@@ -70,16 +69,9 @@ def source_influence(model: Any, source: Tensor, tokens: Sequence[int], begin: i
     return normalize_rows(gradients_of(likely, embedded)[:, 0].norm(dim=-1).float().cpu())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    text: str | None = option(None, "This text in place of validation.")
-    layer: int | None = option(None, "The attention of this layer.")
-    head: int | None = option(None, "Of alignment and gaze: this head.")
-    initial: bool | None = option(None, "Of gradients and alignment: the first weights too (default: yes).")
-
-
-def read_alignment(run: LoadedRun[Any, Any], options: Options) -> Reading:
+def read_alignment(run: LoadedRun[Any, Any], options: AlignmentOptions) -> Reading:
     """Of the given text, or the first source of validation, and the run's own translation."""
+    options.refuse("sound", run)
     source, target = run.artifacts
     text = options.text
     if text is None:
@@ -119,4 +111,4 @@ def draw(alignment: Alignment, title: str) -> Map:
     )  # fmt: skip
 
 
-INSTRUMENTS = (Instrument("alignment", Options, read_alignment),)
+INSTRUMENTS = (Instrument("alignment", AlignmentOptions, read_alignment),)

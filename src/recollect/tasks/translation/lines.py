@@ -159,8 +159,7 @@ def describe_counts(plan: PairPlan, counts: dict[str, Count]) -> list[str]:
     if plan.carved:
         notes.append(
             f"{' and '.join(plan.carved)}: {100 * plan.share:g} % of the source sentences"
-            + (" each" * (len(plan.carved) > 1))
-            + ", chosen by their hash; no source sentence is in two parts"
+            f"{' each' if len(plan.carved) > 1 else ''}, chosen by their hash; no source sentence is in two parts"
         )
     for split, count in counts.items():
         left_out = {

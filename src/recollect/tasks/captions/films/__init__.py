@@ -1,0 +1,1 @@
+"""Captions of films: what happens in pictures that stand in an order."""

@@ -1,0 +1,311 @@
+"""Rendered films: two or three shapes to which something happens, one event after the other, and a caption of it.
+
+Each event takes STEPS steps between frames: a thing moves left, right, up or down, grows or shrinks, starts or stops to
+swing, meets another thing or leaves it. A film is known by its part, its seed and its number.
+
+What happens is told by the order of frames alone. Every action has an opposite, so that a film run backwards is a film
+too, of the opposite actions in opposite order; every second film is such a reversed one, and a caption that would be
+true both ways is never drawn. So the same set of frames is as often one film as the other, and whoever ignores their
+order is right about half of the films at most.
+
+The part of a film of several events is decided by the captions of both, and no such caption of one part occurs in
+another; those of a single event are few, and all parts have them. Each thing never does one of the five kinds of action
+in training (`HELD_OUT`).
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ....data.files import DataError
+from ..scenes import COLOURS as EVERY_COLOUR
+from ..scenes import FINE, JITTER, NOISE, SHARE, SPLITS, SplitName, draw_shape
+
+PIXELS = 28
+LEAST = 24  # pixels; on less the shapes cannot be told apart
+COLOURS = ("red", "green", "blue", "yellow")
+SHAPES = ("circle", "square", "triangle", "cross")
+KINDS = {  # of action → the action and its opposite
+    "across": ("moves left", "moves right"),
+    "upright": ("moves up", "moves down"),
+    "size": ("grows", "shrinks"),
+    "swing": ("starts", "stops"),
+    "meeting": ("meets", "leaves"),
+}
+OPPOSITE = {one: other for pair in KINDS.values() for one, other in (pair, pair[::-1])}
+KIND_OF = {action: kind for kind, pair in KINDS.items() for action in pair}
+HELD_OUT = frozenset(  # colour, shape, kind of action
+    (colour, shape, list(KINDS)[(i + 2 * j) % len(KINDS)])
+    for i, colour in enumerate(COLOURS)
+    for j, shape in enumerate(SHAPES)
+)
+TRAINED, TESTED = 3, 5  # the most events of a film, where the settings name none
+STEPS = 3  # between frames, of an event
+RADII = (0.12, 0.17)  # small and large, as shares of the picture's side
+WAY = 0.25  # how far a thing moves
+APART = 0.05  # at least so far between things that do not touch
+ABOUT = 0.18  # at least so far between things of which one is about to meet the other
+SWING = 0.055  # how far a swinging thing is off its place, upwards or downwards in turn
+THREE = 0.4  # share of films with three things
+TRIES = 100  # at placing the things of a plan
+
+
+class Thing(NamedTuple):
+    colour: str
+    shape: str
+
+
+class Event(NamedTuple):
+    """Something that happens to a thing; `other` is the thing that it meets or leaves."""
+
+    thing: int
+    action: str
+    other: int = -1
+
+
+class Plan(NamedTuple):
+    """What a film shows: its things, how they are at first, and what happens to them."""
+
+    things: tuple[Thing, ...]
+    large: tuple[bool, ...]
+    swinging: tuple[bool, ...]
+    touching: tuple[int, int] | None
+    events: tuple[Event, ...]
+
+    @property
+    def caption(self) -> str:
+        return " then ".join(self.describe(event) for event in self.events)
+
+    @property
+    def reversed_caption(self) -> str:
+        """Of the same film run backwards."""
+        opposite = (event._replace(action=OPPOSITE[event.action]) for event in reversed(self.events))
+        return " then ".join(self.describe(event) for event in opposite)
+
+    @property
+    def held_out(self) -> bool:
+        """Whether a thing does what it never does in training."""
+        return any((*self.things[event.thing], KIND_OF[event.action]) in HELD_OUT for event in self.events)
+
+    def describe(self, event: Event) -> str:
+        found = f"a {' '.join(self.things[event.thing])} {event.action}"
+        return found if event.other < 0 else f"{found} a {' '.join(self.things[event.other])}"
+
+
+class Film(NamedTuple):
+    frames: np.ndarray  # T P P 3, uint8
+    caption: str
+    events: int
+    held_out: bool
+
+
+def films(split: SplitName, count: int, seed: int = 0, pixels: int = PIXELS, most: int = TRAINED) -> Iterator[Film]:
+    """The first `count` films of a part."""
+    return (film(split, number, seed, pixels, most) for number in range(count))
+
+
+def events_of(split: SplitName, number: int, most: int = TRAINED) -> int:
+    """How many events a film has: each number of them equally often, up to `most`, in the test up to TESTED."""
+    return 1 + (number // 2 % TESTED if split == "test" else number % most)
+
+
+def frames_of(events: int) -> int:
+    return 1 + STEPS * events
+
+
+def film(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS, most: int = TRAINED) -> Film:
+    """One film. In every second one of the test a thing does what it never does in training."""
+    if split not in SPLITS:
+        raise DataError(f"expected a part out of {', '.join(SPLITS)}, found {split!r}")
+    if pixels < LEAST:
+        raise DataError(f"expected films of at least {LEAST} pixels a side, found {pixels}; ask for more")
+    draw = np.random.default_rng([seed, SPLITS.index(split), number])
+    events, strange = events_of(split, number, most), split == "test" and number % 2 == 1
+    while True:
+        plan = draw_plan(draw, events)
+        if plan is None or plan.held_out != strange or plan.caption == plan.reversed_caption:
+            continue
+        if not strange and events > 1 and split_of(plan) != split:
+            continue
+        if (course := place(plan, draw)) is not None:
+            break
+    frames = render(plan, course, pixels, draw)
+    if draw.random() < 0.5:
+        return Film(frames[::-1], plan.reversed_caption, events, plan.held_out)
+    return Film(frames, plan.caption, events, plan.held_out)
+
+
+def split_of(plan: Plan) -> SplitName:
+    """The part that a film of several events and the same run backwards belong to, where nothing in it is held out."""
+    caption = min(plan.caption, plan.reversed_caption)
+    place = int.from_bytes(hashlib.sha256(caption.encode()).digest()[:8]) / 2**64
+    return "valid" if place < SHARE else "test" if place < 2 * SHARE else "train"
+
+
+# What happens
+
+
+def draw_plan(draw: np.random.Generator, events: int) -> Plan | None:
+    """Things and what happens to them; None where something that should end in the film does not.
+
+    A swinging thing only stops, and of two that touch one leaves the other. What swings or touches at first ends so.
+    """
+    count = 2 + int(draw.random() < THREE)
+    kinds = [Thing(colour, shape) for colour in COLOURS for shape in SHAPES]
+    things = tuple(kinds[i] for i in draw.choice(len(kinds), size=count, replace=False))
+    large, swinging = draw.random(count) < 0.5, draw.random(count) < 0.25
+    one, other = draw.choice(count, size=2, replace=False).tolist()
+    pair = (one, other) if draw.random() < 0.2 else None
+    if pair is not None and (swinging[one] or swinging[other]):
+        return None
+    first = tuple(map(bool, large)), tuple(map(bool, swinging)), pair
+    found: list[Event] = []
+    held, unrest = pair, set(np.flatnonzero(swinging).tolist())
+    for _ in range(events):
+        options = list(_possible(count, large, swinging, held))
+        kind = sorted({KIND_OF[event.action] for event in options})
+        wanted = kind[int(draw.integers(len(kind)))]
+        options = [event for event in options if KIND_OF[event.action] == wanted]
+        event = options[int(draw.integers(len(options)))]
+        found.append(event)
+        if event.action in KINDS["size"]:
+            large[event.thing] = event.action == "grows"
+        elif event.action in KINDS["swing"]:
+            swinging[event.thing] = event.action == "starts"
+            unrest.discard(event.thing)
+        elif event.action in KINDS["meeting"]:
+            held, pair = ((event.thing, event.other), pair) if event.action == "meets" else (None, None)
+    return None if unrest or pair is not None else Plan(things, *first, tuple(found))
+
+
+def _possible(count: int, large: np.ndarray, swinging: np.ndarray, touching: tuple[int, ...] | None) -> Iterator[Event]:
+    """What can happen next."""
+    for thing in range(count):
+        if swinging[thing]:
+            yield Event(thing, "stops")
+        elif touching is not None and thing in touching:
+            yield Event(thing, "leaves", next(other for other in touching if other != thing))
+        else:
+            for action in (*KINDS["across"], *KINDS["upright"], "shrinks" if large[thing] else "grows", "starts"):
+                yield Event(thing, action)
+            if touching is None:
+                for other in range(count):
+                    if other != thing and not swinging[other]:
+                        yield Event(thing, "meets", other)
+
+
+class Course(NamedTuple):
+    """Where the things of a film are, in sides of the picture."""
+
+    places: np.ndarray  # T N 2: x, y
+    radii: np.ndarray  # T N
+
+
+def place(plan: Plan, draw: np.random.Generator) -> Course | None:
+    """Places for the things of a plan at which nothing overlaps or leaves the picture; None where none was found."""
+    for _ in range(TRIES):
+        course = _course(plan, draw)
+        if course is not None and _fits(course, plan):
+            return course
+    return None
+
+
+def _course(plan: Plan, draw: np.random.Generator) -> Course | None:
+    count = len(plan.things)
+    radius = np.array([RADII[large] for large in plan.large])
+    where = radius[:, None] + draw.random((count, 2)) * (1 - 2 * radius[:, None])
+    if plan.touching is not None:
+        one, other = plan.touching
+        angle = draw.uniform(0, 2 * np.pi)
+        where[other] = where[one] + (radius[one] + radius[other]) * np.array([np.cos(angle), np.sin(angle)])
+    swinging = np.array(plan.swinging)
+    sign = np.where(draw.random(count) < 0.5, -1.0, 1.0)
+    places, radii, swings = [where], [radius], [swinging]
+    for event in plan.events:
+        after, wider, during = where.copy(), radius.copy(), swinging.copy()
+        if KIND_OF[event.action] in ("across", "upright"):
+            axis = int(KIND_OF[event.action] == "upright")
+            after[event.thing, axis] += -WAY if event.action in ("moves left", "moves up") else WAY
+        elif event.action in KINDS["size"]:
+            wider[event.thing] = RADII[event.action == "grows"]
+        elif event.action in KINDS["swing"]:
+            during[event.thing] = True
+        else:
+            line = where[event.other] - where[event.thing]
+            far, near = float(np.hypot(*line)), radius[event.thing] + radius[event.other]
+            if event.action == "meets" and far - near < ABOUT:
+                return None
+            way = far - near if event.action == "meets" else -draw.uniform(ABOUT, 2 * ABOUT)
+            after[event.thing] = where[event.thing] + way * line / far
+        for step in range(1, STEPS + 1):
+            places.append(where + (after - where) * step / STEPS)
+            radii.append(radius + (wider - radius) * step / STEPS)
+            swings.append(during)
+        where, radius = after, wider
+        if event.action == "stops":  # at rest from the last frame of the event on, as who starts is up to the first
+            swinging = during.copy()
+            swinging[event.thing] = False
+            swings[-1] = swinging
+        else:
+            swinging = during
+    found = np.array(places)
+    found[..., 1] += SWING * sign * np.array(swings) * (-1.0) ** np.arange(len(found))[:, None]
+    return Course(found, np.array(radii))
+
+
+def _fits(course: Course, plan: Plan) -> bool:
+    """Whether all things stay inside, and apart but for those that meet, touch or leave."""
+    edge = np.minimum(course.places, 1 - course.places).min(axis=2)
+    if (edge < course.radii).any():
+        return False
+    count = len(plan.things)
+    for one in range(count):
+        for other in range(one):
+            gap = np.hypot(*np.moveaxis(course.places[:, one] - course.places[:, other], 1, 0))
+            gap = gap - course.radii[:, one] - course.radii[:, other]
+            if (gap < APART)[~_near(plan, {one, other}, len(gap))].any():
+                return False
+    return True
+
+
+def _near(plan: Plan, pair: set[int], frames: int) -> np.ndarray:
+    """The frames in which two things touch, or one goes to the other or away from it."""
+    found = np.zeros(frames, bool)
+    touching = plan.touching is not None and set(plan.touching) == pair
+    found[0] = touching
+    for number, event in enumerate(plan.events):
+        own = {event.thing, event.other} == pair
+        span = slice(number * STEPS, (number + 1) * STEPS + 1)
+        found[span] |= touching or own
+        touching = (touching or own) and not (own and event.action == "leaves")
+    return found
+
+
+# What it looks like
+
+
+def render(plan: Plan, course: Course, pixels: int, draw: np.random.Generator) -> np.ndarray:
+    """T P P 3: the frames, with noise of their own each."""
+    from PIL import Image, ImageDraw
+
+    ground = draw.uniform(75, 125) + draw.uniform(-12, 12, size=3)
+    colours = [np.array(EVERY_COLOUR[thing.colour]) + draw.uniform(-JITTER, JITTER, size=3) for thing in plan.things]
+    frames = np.empty((len(course.places), pixels, pixels, 3), np.uint8)
+    for frame, (where, radii) in enumerate(zip(course.places, course.radii, strict=True)):
+        image = np.broadcast_to(ground, (pixels, pixels, 3))
+        for thing, colour, centre, radius in zip(plan.things, colours, where, radii, strict=True):
+            mask = Image.new("L", (FINE * pixels, FINE * pixels))
+            draw_shape(ImageDraw.Draw(mask), thing.shape, FINE * pixels * centre, FINE * pixels * radius)
+            cover = np.asarray(mask.reduce(FINE), np.float64)[..., None] / 255
+            image = image * (1 - cover) + colour * cover
+        noisy = image + draw.normal(0, NOISE, size=image.shape)
+        frames[frame] = np.clip(np.rint(noisy), 0, 255)
+    return frames
+
+
+def words_of_films() -> Sequence[str]:
+    """Every word of these captions."""
+    words = " ".join([*COLOURS, *SHAPES, *OPPOSITE, "a then"]).split()
+    return list(dict.fromkeys(words))

@@ -1,0 +1,124 @@
+"""Captioners of films: what a memory leaves of each frame, and what one without memory cannot know."""
+
+import pytest
+import torch
+
+from recollect.core.contract import ContractError
+from recollect.models.size import parameters
+from recollect.tasks.captions.films import model as films
+from recollect.tasks.captions.films import scenes
+from recollect.tasks.captions.films.frames import join_films, to_frames
+
+WORDS = 20
+
+
+def build(model="gru", **settings):
+    torch.manual_seed(0)
+    given = {"words": WORDS, "pixels": 28, "channels": 8, "width": 16, "heads": 2, "layers": 1, "dropout": 0.0}
+    return films.Config(model=model, **given | settings).build().double().eval()
+
+
+def some_frames(count=2, steps=5, side=28, seed=0):
+    return torch.rand(count, steps, 3, side, side, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def said(model, frames, lengths=None):
+    """The logits of a caption."""
+    x = torch.arange(6).expand(len(frames), -1)
+    return model(x, memory=model.encode(frames, lengths))[0]
+
+
+every = pytest.mark.parametrize("name", films.MODELS)
+grids = pytest.mark.parametrize("grid", [False, True])
+
+
+@every
+@grids
+@torch.no_grad()
+def test_a_film_leaves_the_same_whoever_stands_beside_it_and_whatever_follows_its_end(name, grid):
+    model, frames = build(name, grid=grid), some_frames(3)
+    lengths = torch.tensor([5, 1, 3])
+    for row, length in enumerate(lengths.tolist()):
+        frames[row, length:] = torch.nan
+    memory = model.encode(frames, lengths)
+    places = model.places(1)
+    assert memory.values.shape == (3, 5 * places, 16)
+    assert memory.shape == ((5, 7, 7) if grid else (5,))
+    assert memory.valid.sum(dim=1).tolist() == [places * length for length in lengths.tolist()]
+    for row, length in enumerate(lengths.tolist()):
+        alone = model.encode(frames[row : row + 1, :length])
+        kept = memory.values[row, : length * places]
+        assert torch.allclose(kept, alone.values[0], atol=1e-12)
+        assert not memory.values[row, length * places :].any()
+        if not grid:
+            assert torch.allclose(memory.summary.h[row], alone.values[0, -1:], atol=1e-12)
+
+
+@every
+@grids
+@torch.no_grad()
+def test_no_frame_knows_a_later_one_and_all_but_the_bag_know_an_earlier_one(name, grid):
+    model, frames = build(name, grid=grid), some_frames(1)
+    before, places = model.encode(frames).values, model.places(1)
+    frames[0, 2] = 1 - frames[0, 2]
+    changed = ~torch.isclose(model.encode(frames).values, before, atol=1e-12).all(dim=2)[0].reshape(5, places)
+    assert changed.any(dim=1).tolist() == [False, False, True, *[name != films.BAG] * 2]
+    assert bool(changed[2].all()) or grid
+
+
+@pytest.mark.parametrize("decoder", ["fixed", "context", "attend", "conv", "transformer"])
+@torch.no_grad()
+def test_the_bag_says_the_same_of_a_film_and_of_the_film_run_backwards_and_a_memory_does_not(decoder):
+    for number in (0, 1):
+        film = scenes.film("train", number).frames
+        ways = [to_frames(join_films([way], "cpu")[0], build()) for way in (film, film[::-1])]
+        for name, settings in (("bag", {}), ("bag", {"grid": True}), ("gru", {}), ("gru", {"grid": True})):
+            model = build(name, decoder=decoder, **settings)
+            same = torch.allclose(said(model, ways[0]), said(model, ways[1]), atol=1e-10)
+            assert same == (name == "bag"), (name, settings)
+
+
+@torch.no_grad()
+def test_any_order_of_frames_is_one_to_the_bag():
+    model, frames = build("bag"), some_frames(1, 6)
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    assert torch.allclose(said(model, frames), said(model, frames[:, order]), atol=1e-12)
+
+
+def test_every_part_of_a_model_learns_from_a_film():
+    for name, settings in (("lstm", {}), ("transformer", {"grid": True}), ("ttt-linear", {"decoder": "fixed"})):
+        model = build(name, **settings)
+        said(model, some_frames(), torch.tensor([5, 2])).square().mean().backward()
+        idle = [place for place, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
+        assert not idle, (name, idle)
+
+
+def test_a_model_is_as_large_as_it_is_asked_to_be():
+    for name in ("bag", "gru", "transformer"):
+        config = films.Config(model=name, words=WORDS, heads=2, layers=1).sized(150_000)
+        assert parameters(config.build()) == pytest.approx(150_000, rel=0.05)
+
+
+def test_the_cost_of_reading_grows_with_the_frames():
+    for grid in (False, True):
+        model = build(grid=grid)
+        assert model.encoder_flops(2, 6) == pytest.approx(2 * model.encoder_flops(2, 3), rel=0.01)
+        assert model.encoder_flops(2, 6) == 2 * model.encoder_flops(1, 6)
+
+
+@pytest.mark.parametrize(
+    ("do", "message"),
+    [
+        (lambda: build().encode(torch.rand(2, 3, 28, 28).double()), "expected frames as numbers from 0 to 1 of shape"),
+        (lambda: build().encode(some_frames(side=32)), "expected frames of 28 × 28 pixels, found 32 × 32"),
+        (lambda: build().encode(some_frames(), torch.tensor([5, 0])), "lengths: expected 1 to 5"),
+        (lambda: build("bag", layer={"num_layers": 2}), "expected no settings of a layer with bag"),
+        (lambda: build("lstm", layer={"forget": 2}), "forget"),
+        (lambda: build("lsmt"), "did you mean 'lstm'"),
+        (lambda: build(channels=9), "expected channels to be a multiple of 8, found 9"),
+    ],
+)
+def test_what_cannot_be_is_one_line(do, message):
+    with pytest.raises(ContractError, match=message) as caught:
+        do()
+    assert "\n" not in str(caught.value)
