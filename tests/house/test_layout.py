@@ -16,7 +16,6 @@ LARGER = {
     "tasks/translation/task.py": "a task is one class",
     "training/meanings.py": "a sentence for each setting",
     "core": "what every part stands on, one idea a file",
-    "training/meanings.py": "one table of what every setting means",
     "claims": "one file a claim",
     "layers": "one file a layer",
 }
