@@ -191,12 +191,10 @@ def leave_out(config: DataConfig, own: Recordings, artifacts: Artifacts, notes: 
     texts = [artifacts.tokenizer.prepared(text) for text in own.texts]
     needed = np.array([len(text) + sum(a == b for a, b in pairwise(text)) for text in texts])
     room = np.array([artifacts.count(int(length)) for length in lengths]) >= np.maximum(needed, 1)
-    for kept, why in (
-        (short, f"of more than {config.longest:g} s"),
-        (room | ~short, "with fewer steps than their texts have characters"),
-    ):
-        if not kept.all():
-            notes.append(f"train: {int((~kept).sum()):,} recordings {why} are left out")
+    if long := int((~short).sum()):
+        notes.append(f"train: {long:,} recordings of more than {config.longest:g} s are left out")
+    if crowded := int((short & ~room).sum()):
+        notes.append(f"train: {crowded:,} recordings with fewer steps than their texts have characters are left out")
     rows = np.flatnonzero(short & room)
     if not len(rows):
         raise DataError(
