@@ -121,6 +121,7 @@ def refusal(source, **options):
         (b"fLaC" + bytes(range(256)) * 4, "damaged"),
         (b"OggS" + bytes(500), "damaged"),
     ],
+    ids=lambda part: "bytes" if isinstance(part, bytes) else part,  # some hold the time at which they were written
 )
 def test_what_is_no_sound_is_refused_in_a_line(content, words):
     assert words in refusal(content)

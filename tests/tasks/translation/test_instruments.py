@@ -13,7 +13,8 @@ from recollect.data.tokenizers.sentences import SentenceTokenizer
 from recollect.decode import beam, translate
 from recollect.decode.beam import Hypothesis
 from recollect.models import seq2seq
-from recollect.tasks.translation.instruments import Options, align, read_alignment, source_influence
+from recollect.tasks.decoding import AlignmentOptions
+from recollect.tasks.translation.instruments import align, read_alignment, source_influence
 from recollect.training import run as runs
 from recollect.training.folder import SHIPPED
 
@@ -229,7 +230,7 @@ def test_an_empty_translation_came_from_somewhere_too(kind):
 def test_the_alignment_before_training_stands_beside_the_trained_one():
     run = runs.load(SHIPPED / "demo-translation")
     trained = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
-    reading = read_alignment(run, Options(text="twenty-three"))
+    reading = read_alignment(run, AlignmentOptions(text="twenty-three"))
     before, after = reading.charts
     assert (before.rows, before.columns) == (after.rows, after.columns)
     assert reading.figures["weights"] == after.values
@@ -240,4 +241,4 @@ def test_the_alignment_before_training_stands_beside_the_trained_one():
     assert all(torch.equal(trained[name], own) for name, own in run.model.state_dict().items()), (
         "the run stays as it is"
     )
-    assert len(read_alignment(run, Options(text="twenty-three", initial=False)).charts) == 1
+    assert len(read_alignment(run, AlignmentOptions(text="twenty-three", initial=False)).charts) == 1
