@@ -30,10 +30,11 @@ import torch
 from recollect import tasks
 from recollect.core.task import LoadedRun
 from recollect.export import package
+from recollect.models import language
 from recollect.training import checkpoint, folder
 from recollect.training import run as runs
 
-LINEAGE = ("ar", "mlp", "rnn", "lstm", "gru", "tcn", "transformer", "linear-transformer", "ttt-linear", "ttt-mlp")
+LINEAGE = tuple(language.KINDS)
 MEMORY = ("copy", "adding", "recall", "parity", "gap", "order", "clouds", "agreement", "nested")
 PRECISIONS = ("float32", "float16", "int8")
 WIDTH = 64
@@ -97,6 +98,10 @@ def cases(place: Path) -> Iterator[tuple[str, str, dict[str, Any], list[str]]]:
         yield "translation", model, pairs | {"layers": 2}, []
     for model in ("fixed", "context", "attend", "conv", "transformer"):
         yield "captions", model, {"count": 24, "pixels": 64, "width": WIDTH}, ["shapes"]
+    for model in ("bag", "gru", "tcn", "transformer"):
+        yield "films", model, {"count": 24, "pixels": 32, "width": WIDTH}, []
+    for model in ("ctc", "fixed", "attend", "transformer"):
+        yield "transcribe", model, {"count": 24, "width": WIDTH}, []
     for model in LINEAGE:
         yield "series", model, {"lookback": 96, "horizon": 24, "width": WIDTH}, ["sine"]
     yield "series", "transformer", {"lookback": 96, "horizon": 24, "width": WIDTH, "attention": "full"}, ["sine"]

@@ -157,7 +157,11 @@ class FilmCaptioner(Decoder):
         places = seen.shape[2]
         if self.memory is not None:
             each = rearrange(seen, "b t s d -> (b s) t d")
-            left, _ = self.memory(each, self.memory.initial_state(count * places, like=each))
+            state = self.memory.initial_state(count * places, like=each)
+            if torch.compiler.is_exporting():  # the fast form of some layers asks how long the films are
+                left, _ = self.memory.ragged(each, lengths.repeat_interleave(places), state)
+            else:
+                left, _ = self.memory(each, state)
             seen = rearrange(left, "(b s) t d -> b t s d", s=places)
         values = seen.masked_fill(~valid[:, :, None, None], 0)
         if not self.film.grid:
