@@ -15,7 +15,7 @@ from faults.fuzzing import attempts, readers
 
 READERS = (
     "runs of text", "runs of translation", "runs of series", "runs of captions", "runs of films", "runs of labels",
-    "runs of ratings",
+    "runs of ratings", "runs of transcribe",
     "runs of memory", "checkpoints", "states", "settings", "recipes", "races", "claims", "caches", "ARPA", "layers",
     "texts", "tables of series", "tables of labels", "tables of ratings", "sentence pairs", "IDX", "pictures", "films",
     "recordings",

@@ -269,7 +269,7 @@ def test_a_gaze_is_drawn_over_its_picture(command, runs, tmp_path):
         (("influence", "--text", "t"), "--text: expected at least two tokens, found 1"),
         (("influence", "--layer", "1"), "--layer: expected a model with attention"),
         (("influence", "--by", "magic"), "another, zero"),
-        (("influence", "--image", "x.png"), "--image: expected a run of captions, found one of text"),
+        (("influence", "--image", "x.png"), "--image: expected a run of captions, films, found one of text"),
         (("state", "--at", "99"), "--at: expected a step from 1 to"),
         (("state", "--change", "the"), "expected a text that is one token, found 3"),
         (("cost", "--lengths", "8,4"), "--lengths: expected rising numbers"),

@@ -43,7 +43,8 @@ def test_runs_are_listed_with_what_they_reached(place):
     assert "expected a folder with runs, found none" in str(tiny.invoke("runs", place / "nowhere").exception)
 
 
-def test_a_figure_that_training_turned_round_is_shown_as_it_is_known():
+def test_a_figure_that_training_turned_round_is_shown_as_it_is_known(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
     shown = tiny.invoke("runs").stdout
     assert "minus_bleu" not in shown
     assert "bleu 37.3178" in " ".join(shown.split())

@@ -121,7 +121,10 @@ BAD = [
     ({"settings": {"dropout": 1}}, "settings.dropout: expected a share from 0 to below 1, found 1"),
     ({"settings": {"bptt": "ful"}}, 'settings.bptt: expected one of "full", "truncated", "random", "unbiased"'),
     ({"settings": {"valid": "a.txt"}}, 'settings.valid: expected a list, each part a string, found "a.txt"'),
-    ({"model": "gru", "settings": {"forget_bias": 1}}, "expected a setting of gru, found one of lstm; leave it out"),
+    (
+        {"model": "gru", "settings": {"forget_bias": 1}},
+        "expected a setting of gru, found one of lstm, mingru, minlstm; leave it out",
+    ),
     ({"model": "ngram", "settings": {"width": 8}}, "settings.width: expected a setting of ngram, found one of ar, mlp"),
     (
         {"task": "translation", "model": "conv", "settings": {"cell": "gru"}},

@@ -4,7 +4,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,7 +63,6 @@ class RunSource(Source):
         content = folder.config()
         self.folder, self.device, self.engine, self.data_dir = folder, check_device(device), engine, data_dir
         self.path, self._settings = folder.path, content
-        _, self.notes = folder.weights()
         self.task = content.get("task", "")
         if self.task not in tasks.names():
             raise RunError(
@@ -73,6 +72,10 @@ class RunSource(Source):
         self.model = str(cast(Mapping[str, Any], named).get("name", "")) if isinstance(named, dict) else ""
         self._steps: dict[tuple[str, int | None], Any] = {}
         self._run: Any = None
+
+    @property
+    def notes(self) -> Sequence[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.folder.weights()[1]
 
     @property
     def run(self) -> Any:

@@ -67,6 +67,9 @@ TEXT_SOURCE = '{"source": source, "lengths": np.array([source.shape[1]])}'
 PICTURE = """pixels = settings["pixels"]
 picture = np.random.default_rng(0).random((1, 3, pixels, pixels), np.float32)  # yours: from 0 to 1
 """
+FILM = """pixels = settings["pixels"]
+frames = np.random.default_rng(0).random((1, 8, 3, pixels, pixels), np.float32)  # yours: frames from 0 to 1
+"""
 CLASSIFY = """classify = ort.InferenceSession("classify.onnx")
 tokens = np.array([settings["example"]["tokens"]])
 (found,) = classify.run(None, {"tokens": tokens, "lengths": np.array([tokens.shape[1]])})
@@ -141,6 +144,8 @@ def program(manifest: Manifest) -> str:
         given = SENTENCE + ENCODE.format(source=TEXT_SOURCE)
     elif "stack" in settings:
         given = FRAMES + (ENCODE.format(source=FRAME_SOURCE) if "encode" in graphs else "")
+    elif "frames" in settings:
+        given = FILM + ENCODE.format(source=FRAME_SOURCE)
     elif "encode" in graphs:
         given = PICTURE + ENCODE.format(source='{"images": picture}')
     start = START if any(own.start == "file" for own in manifest.state) else ""

@@ -114,7 +114,7 @@ def uses(task: str, label: str) -> tuple[Command, ...]:
     """The commands that put a run of a task to work."""
     images = "images" in label
     if "recordings" in label:
-        return (("classify", "{given}", "{valid}/spoken/low/p1.wav"),)
+        return (("classify", "{given}", "{valid}/spoken/low/p2.wav"),)
     words: dict[str, Command] = {
         "text": ("generate", "{given}", "--prompt", "the cat", "--length", "5"),
         "translation": ("translate", "{given}", "--beam", "2"),

@@ -50,6 +50,7 @@ MODELS = {  # never change a line: figures that were printed stand by it
     "biases": Look(BLACK, 3, True),
     "mingru": Look(GREEN, 6, True),
     "minlstm": Look(ORANGE, 7, True),
+    "ctc": Look(TEAL, 0),
 }
 LAYERS = {  # layers look like the models that are made of them
     "attention": MODELS["transformer"],
