@@ -51,6 +51,7 @@ def scan(layer: Layer[S], x: Tensor, lengths: Tensor, state: S) -> tuple[Tensor,
                 f"found {name!r}, which grows; use a layer whose state keeps its size as the encoder"
             )
     begun = [part.clone(memory_format=torch.contiguous_format) for part in states.leaves(state)]
+    torch.compiler.reset()  # loops compiled before would be asked whether their lengths suit, and so bound this one's
     ended, outputs = scan_steps(step, begun, (x.transpose(0, 1), mask(lengths, x.shape[1]).T))
     parts = iter(ended)
     return outputs.transpose(0, 1), states.map(lambda _: next(parts), state)
