@@ -1,14 +1,17 @@
 """Exports: every model of every task agrees with its files; nothing is written that does not."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import recollect
 import tiny
 from recollect import cli
 from recollect.core.contract import ContractError
@@ -16,6 +19,7 @@ from recollect.export import agreement, graphs, package, readme
 from recollect.runtime.manifest import ExportError, check_file, read_manifest
 from recollect.runtime.session import Step, open_session
 
+SOURCE = Path(recollect.__file__).parent
 LINEAGE = tiny.KINDS
 SMALL = {"width": 16}
 SAME = ("mingru", "retention", "gla", "mamba2", "delta")  # other settings of a layer that stands for them
@@ -80,6 +84,19 @@ def assert_good(folder, manifest, graphs):
 def test_files_agree_with_the_model_and_the_readme_runs_without_torch(export_of, task, model, settings):
     graphs = {"text": ["step", "chunk"], "translation": ["step", "encode"], "series": ["step", "forecast"]}
     assert_good(*export_of(task, model, **settings), graphs.get(task, ["score"]))
+
+
+@pytest.mark.parametrize("case", FAST, ids=[case[0] for case in FAST])
+def test_no_file_names_a_folder_of_the_machine_that_wrote_it(export_of, case):
+    task, model, settings = case
+    folder, _ = export_of(task, model, **settings)
+    assert any(folder.glob("*.onnx"))
+    assert [path.name for path in folder.iterdir() if os.fsencode(SOURCE) in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("demos/*/*/*.onnx")), ids=lambda path: path.parts[-3])
+def test_no_shipped_step_names_a_source_line(path):
+    assert b'File "' not in path.read_bytes()
 
 
 @pytest.mark.slow

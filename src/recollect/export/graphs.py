@@ -246,7 +246,29 @@ def trace(graph: Graph) -> bytes:
         for size in value.type.tensor_type.shape.dim:
             if size.dim_param:
                 size.dim_param = names.get(size.dim_param, size.dim_param)
+    clear_notes(proto)
     return proto.SerializeToString()
+
+
+def clear_notes(proto: Any) -> None:
+    """Leave out the source lines that the exporter notes beside each value, with the folders of this machine."""
+    del proto.metadata_props[:]
+    for function in proto.functions:
+        _clear_notes(function, (*function.value_info,))
+    _clear_notes(
+        proto.graph, (*proto.graph.input, *proto.graph.output, *proto.graph.value_info, *proto.graph.initializer)
+    )
+
+
+def _clear_notes(graph: Any, values: tuple[Any, ...]) -> None:
+    for part in (graph, *graph.node, *values):
+        del part.metadata_props[:]
+        part.doc_string = ""
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                own = attribute.g
+                _clear_notes(own, (*own.input, *own.output, *own.value_info, *own.initializer))
 
 
 def rename_values(graph: Any, names: Mapping[str, str]) -> None:
