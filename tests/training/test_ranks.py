@@ -100,7 +100,7 @@ def test_two_ranks_give_the_losses_and_the_weights_of_one(files, tmp_path, shard
 RESUMED = {
     "text-lstm": ("text", "lstm", tiny.small("lstm") | {"windows": "sequential"}),
     "text-transformer": ("text", "transformer", tiny.small("transformer") | {"ema": 0.9}),
-    "translation-attend": ("translation", "attend", {"keep": "null", "choose": "loss"}),
+    "translation-attend": ("translation", "attend", {"choose": "nats"}),
 }
 
 
@@ -129,7 +129,9 @@ def test_a_share_of_a_batch_is_its_rows_and_the_count_of_the_whole_stays_with_th
     shares = [Ranks(rank, 2).share(batch) for rank in range(2)]
     assert [share.x.tolist() for share in shares] == [[[0, 1], [2, 3]], [[4, 5], [6, 7], [8, 9]]]
     assert [share.tokens for share in shares] == [10, 0]
-    with pytest.raises(RanksError, match="at least 6 rows, one for each rank, found 5; raise --batch or use fewer --ranks"):
+    with pytest.raises(
+        RanksError, match="at least 6 rows, one for each rank, found 5; raise --batch or use fewer --ranks"
+    ):
         Ranks(0, 6).share(batch)
 
 

@@ -125,7 +125,8 @@ def train(
     ] = None,
     data_dir: DataDir = None,
     ranks: Annotated[
-        int | None, typer.Option(min=1, help="Train on so many processes of this machine; torchrun for several machines.")
+        int | None,
+        typer.Option(min=1, help="Train on so many processes of this machine; torchrun for several machines."),
     ] = None,
     shard: Annotated[
         bool, typer.Option("--shard", help="Among ranks: divide the weights among them (FSDP), for large models.")

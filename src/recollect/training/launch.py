@@ -93,4 +93,6 @@ def _wait_for_all(ranks: Sequence["subprocess.Popen[bytes]"]) -> int | None:
                 if process.poll() is None:
                     process.kill()
         time.sleep(0.05)
-    return first if first is not None else next((rank for rank, process in enumerate(ranks) if process.returncode), None)
+    return (
+        first if first is not None else next((rank for rank, process in enumerate(ranks) if process.returncode), None)
+    )

@@ -53,7 +53,9 @@ class Trainer:
         if settings.exact:
             torch.use_deterministic_algorithms(True)
         torch.manual_seed(settings.seed)
-        self.model = model.to(device)  # whole, as it is measured and written; `trained` are its weights or parts of them
+        self.model = model.to(
+            device
+        )  # whole, as it is measured and written; `trained` are its weights or parts of them
         loss_of = self._loss
         self.trained, self.objective = self.ranks.wrap(
             self.model, Compiled(loss_of, task.repeats) if settings.compile else loss_of
@@ -322,7 +324,12 @@ class Trainer:
     def _evaluate_mean(self) -> None:
         """Evaluate the mean of the last snapshots, and save it if it is the best."""
         folder, keep = self.folder, self.settings.keep
-        if folder is None or not self.ranks.main or keep is None or len(steps := folder.snapshot_steps(self.spent.step)) < 2:
+        if (
+            folder is None
+            or not self.ranks.main
+            or keep is None
+            or len(steps := folder.snapshot_steps(self.spent.step)) < 2
+        ):
             return
         before = {name: tensor.clone() for name, tensor in checkpoint.weights(self.model).items()}
         mean: dict[str, Any] = {}

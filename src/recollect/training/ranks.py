@@ -21,7 +21,11 @@ from ..core import state as states
 from ..core.errors import RecollectError
 from ..core.task import Loss
 
-RANK, SIZE, STORE = "RECOLLECT_RANK", "RECOLLECT_RANKS", "RECOLLECT_STORE"  # of `--ranks`; torchrun has names of its own
+RANK, SIZE, STORE = (
+    "RECOLLECT_RANK",
+    "RECOLLECT_RANKS",
+    "RECOLLECT_STORE",
+)  # of `--ranks`; torchrun has names of its own
 LOST = 75  # the exit code of a rank that others have left, where `--ranks` says which
 PATIENCE = timedelta(minutes=float(os.environ.get("RECOLLECT_RANKS_MINUTES", 5)))  # for ranks that do not come
 
@@ -112,7 +116,9 @@ class Ranks:
     def _refuse_scalars(self, model: nn.Module) -> None:
         name = next((name for name, weight in model.named_parameters() if not weight.dim()), None)
         if name is not None:
-            raise RanksError(f"--shard: expected weights with rows to divide, found the number {name}; leave --shard out")
+            raise RanksError(
+                f"--shard: expected weights with rows to divide, found the number {name}; leave --shard out"
+            )
 
     # In a step
 
@@ -219,7 +225,9 @@ def join(device: str, *, shard: bool = False) -> tuple[Ranks, str]:
         place = {"init_method": "env://"}
     else:
         if shard:
-            raise RanksError("--shard: expected several ranks, found one process; add --ranks N or start it by torchrun")
+            raise RanksError(
+                "--shard: expected several ranks, found one process; add --ranks N or start it by torchrun"
+            )
         return Ranks(), device
     if size == 1 and not shard:
         return Ranks(), device

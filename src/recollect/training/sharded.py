@@ -6,6 +6,7 @@ with a note is whole. Ranks go on with the next steps while the parts are writte
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,14 @@ def read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             for name, about in known.items()
             if isinstance(about, TensorStorageMetadata)
         }
-        dcp.load(tensors, storage_reader=dcp.HuggingFaceStorageReader(str(place)), no_dist=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*load in a single process.*", UserWarning)  # as it is meant
+            dcp.load(tensors, storage_reader=dcp.HuggingFaceStorageReader(str(place)), no_dist=True)
     except (OSError, ValueError, KeyError, RuntimeError, dcp.CheckpointException) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ShardError(f"{place}: expected a sharded checkpoint of recollect, found something else ({reason})") from error
+        raise ShardError(
+            f"{place}: expected a sharded checkpoint of recollect, found something else ({reason})"
+        ) from error
     return tensors, note
 
 
