@@ -69,7 +69,8 @@ def losses(out, name):
 
 
 def assert_same(one, two):
-    assert one.keys() == two.keys() and one
+    assert one
+    assert one.keys() == two.keys()
     assert max(abs(one[step] - two[step]) / max(abs(one[step]), 1e-3) for step in one) <= TOLERANCE, (one, two)
 
 
@@ -137,8 +138,12 @@ def test_a_share_of_a_batch_is_its_rows_and_the_count_of_the_whole_stays_with_th
 
 def test_one_process_alone_changes_nothing():
     ranks, batch, loss = Ranks(), Batch(torch.ones(2, 2), 4), Loss(torch.tensor(2.0), 4)
-    assert ranks.alone and ranks.main and ranks.share(batch) is batch
-    assert ranks.weigh(loss) == (2.0, 2.0) and ranks.sum([1, 2]) == [1, 2] and ranks.send("a") == "a"
+    assert ranks.alone
+    assert ranks.main
+    assert ranks.share(batch) is batch
+    assert ranks.weigh(loss) == (2.0, 2.0)
+    assert ranks.sum([1, 2]) == [1, 2]
+    assert ranks.send("a") == "a"
 
 
 def test_batch_norm_is_refused_among_ranks():

@@ -163,8 +163,8 @@ def train(
     texts = {name: str(value) for name, value in (words | numbers).items() if value is not None}
     with leaving_quietly():
         place, found = training.run_training(
-            task, sources.pop("data", ()), sources=sources, model=model, params=params, out=out, recipe=recipe, init=init,
-            of=of or (), device=device, data_dir=data_dir, shard=shard, progress=True,
+            task, sources.pop("data", ()), sources=sources, model=model, params=params, out=out, recipe=recipe,
+            init=init, of=of or (), device=device, data_dir=data_dir, shard=shard, progress=True,
             settings=texts | split(settings or []),
         )  # fmt: skip
     if found:

@@ -21,16 +21,16 @@ LOOPBACK = ("lo", "lo0")
 
 
 def launch(words: Sequence[str], size: int) -> int:
-    """Run `recollect WORDS` as so many ranks; returns the exit code. The main rank speaks, of others only their error."""
+    """Run `recollect WORDS` as so many ranks: the exit code. The main rank speaks; of others only an error is shown."""
     if size < 1:
         raise RanksError(f"--ranks: expected at least 1, found {size}")
     names = [name for _, name in socket.if_nameindex() if name in LOOPBACK]
     own = {f"{library}_SOCKET_IFNAME": name for library in ("GLOO", "NCCL") for name in names[:1]}
     threads = max(1, (os.cpu_count() or 1) // size)
+    command = [sys.executable, "-m", "recollect", *words]
     with tempfile.TemporaryDirectory(prefix="recollect-ranks-") as folder:
-        shared = {
-            **own, "OMP_NUM_THREADS": str(threads), "TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, SIZE: str(size), STORE: str(Path(folder) / "store"),
-        }  # fmt: skip
+        usual = {"OMP_NUM_THREADS": str(threads), "TORCH_CPP_LOG_LEVEL": "ERROR"}
+        shared = {**own, **usual, **os.environ, SIZE: str(size), STORE: str(Path(folder) / "store")}
         errors = [open(Path(folder) / f"rank-{rank}", "w+b") for rank in range(size)]  # noqa: SIM115
         ranks: list[subprocess.Popen[bytes]] = []
         try:
@@ -38,7 +38,6 @@ def launch(words: Sequence[str], size: int) -> int:
                 output: dict[str, int | IO[bytes] | None] = (
                     {"stdout": None, "stderr": None} if rank == 0 else {"stdout": subprocess.DEVNULL, "stderr": error}
                 )
-                command = [sys.executable, "-m", "recollect", *words]
                 ranks.append(subprocess.Popen(command, env=shared | {RANK: str(rank)}, **output))  # type: ignore[call-overload]  # noqa: S603
             return _watch(ranks, errors)
         finally:

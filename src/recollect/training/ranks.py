@@ -109,8 +109,8 @@ class Ranks:
         name = next((name for name, part in model.named_modules() if isinstance(part, kind)), None)
         if name is not None:
             raise RanksError(
-                f"ranks: expected norms of single rows, found BatchNorm in {name}, which would see the rows of one rank "
-                "alone; use norm=layer or norm=rms, or leave --ranks out"
+                f"ranks: expected norms of single rows, found BatchNorm in {name}, which would see the rows of one "
+                "rank alone; use norm=layer or norm=rms, or leave --ranks out"
             )
 
     def _refuse_scalars(self, model: nn.Module) -> None:
@@ -134,8 +134,8 @@ class Ranks:
         """The rows of this rank out of so many, as a slice."""
         if count < self.size:
             raise RanksError(
-                f"ranks: expected batches of at least {self.size} rows, one for each rank, found {count}; raise --batch "
-                "or use fewer --ranks"
+                f"ranks: expected batches of at least {self.size} rows, one for each rank, found {count}; raise "
+                "--batch or use fewer --ranks"
             )
         return self.rank * count // self.size, (self.rank + 1) * count // self.size
 
@@ -241,7 +241,7 @@ def join(device: str, *, shard: bool = False) -> tuple[Ranks, str]:
         torch.cuda.set_device(local)
     try:
         if "store" in place:
-            place["store"] = dist.FileStore(own[STORE] or "", size)
+            place["store"] = dist.FileStore(own[STORE] or "", size)  # pyright: ignore[reportPrivateImportUsage]
         kind = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
         dist.init_process_group(kind, rank=rank, world_size=size, timeout=PATIENCE, **place)
     except (RuntimeError, ValueError, OSError) as error:
@@ -284,7 +284,8 @@ def shard_weights(objective: Objective, size: int) -> nn.Module:
                 for name in METHODS:
                     if hasattr(layer, name):
                         register_fsdp_forward_method(layer, name)
-    return fully_shard(objective, mesh=mesh)
+    fully_shard(objective, mesh=mesh)
+    return objective
 
 
 METHODS = ("initial_state", "ragged", "unroll", "update", "read", "explain")  # of layers, which read weights too

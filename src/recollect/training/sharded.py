@@ -1,7 +1,7 @@
 """Checkpoints of sharded runs: a folder to which each rank writes its own parts, whole or not there.
 
-torch.distributed.checkpoint writes and reads the parts, as safetensors; the note is JSON and comes last, so that a folder
-with a note is whole. Ranks go on with the next steps while the parts are written. Any number of ranks reads it, one too.
+torch.distributed.checkpoint writes and reads the parts, as safetensors; the note is JSON and comes last, so that a
+folder with a note is whole. Ranks go on with the next steps meanwhile. Any number of ranks can read it.
 """
 
 import json
@@ -33,7 +33,8 @@ class Writer:
 
     def write(self, folder: Path, tensors: dict[str, Tensor], note: dict[str, Any], *, main: bool) -> None:
         """Begin to write the checkpoint of a step; the one before is finished first."""
-        from torch.distributed import checkpoint as dcp
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+        from torch.distributed.checkpoint.state_dict_saver import async_save
 
         self.finish(main=main)
         if self.group is None:
@@ -44,8 +45,8 @@ class Writer:
             place.mkdir(parents=True)
         dist.barrier(self.group)
         # without an index of files the parts of all ranks stand in files of their own
-        storage = dcp.HuggingFaceStorageWriter(str(place), save_distributed=True)
-        future = dcp.async_save(tensors, storage_writer=storage, process_group=self.group)
+        storage = HuggingFaceStorageWriter(str(place), save_distributed=True)
+        future = async_save(tensors, storage_writer=storage, process_group=self.group)
         self.pending = future, place, note
 
     def finish(self, *, main: bool) -> None:
@@ -76,12 +77,14 @@ def find(folder: Path) -> Path | None:
 
 def read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All tensors, whole, and the note; nothing in the files is executed."""
-    from torch.distributed import checkpoint as dcp
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    from torch.distributed.checkpoint.state_dict_loader import load
 
     try:
         note = json.loads(read_file(place / NOTE, MOST_NOTE))
-        reader = dcp.HuggingFaceStorageReader(str(place))
+        reader = HuggingFaceStorageReader(str(place))
         known = reader.read_metadata().state_dict_metadata
         tensors = {
             name: torch.empty(about.size, dtype=about.properties.dtype)
@@ -90,8 +93,8 @@ def read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         }
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*load in a single process.*", UserWarning)  # as it is meant
-            dcp.load(tensors, storage_reader=dcp.HuggingFaceStorageReader(str(place)), no_dist=True)
-    except (OSError, ValueError, KeyError, RuntimeError, dcp.CheckpointException) as error:
+            load(tensors, storage_reader=HuggingFaceStorageReader(str(place)), no_dist=True)
+    except (OSError, ValueError, KeyError, RuntimeError, CheckpointException) as error:
         reason = " ".join(str(error).split())[:200]
         raise ShardError(
             f"{place}: expected a sharded checkpoint of recollect, found something else ({reason})"
