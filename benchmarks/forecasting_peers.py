@@ -1,7 +1,7 @@
 """Forecasters of statsmodels and darts for `benchmarks.forecasting`; neither is a dependency of the package.
 
-A way takes the number of a row and gives the points that follow it, with the ends of an interval where it has them. What
-is local is fitted anew to the look-back of each window; what is global (autoregressions) to the training part alone.
+A way takes the number of a row and gives the points that follow it, with the ends of an interval where it has them.
+What is local is fitted anew to the look-back of each window; what is global (autoregressions) to the training part.
 """
 
 import warnings
