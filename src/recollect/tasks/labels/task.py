@@ -51,7 +51,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     name = "labels"
     models = (*COUNTED, *KINDS)
-    instead: ClassVar[Mapping[str, str]] = {"bag of words": "--model bag"}
+    instead: Mapping[str, str] = {"bag of words": "--model bag"}
     default = "gru"
     data_config = DataConfig
     task_config = Config
