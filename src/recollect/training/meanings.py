@@ -469,6 +469,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "shared": "All heads have one key and one query.",
         "out_norm": "RMSNorm of what each head reads.",
         "out_gate": "What was read is multiplied by a gate, SiLU of a map of the input.",
+        "norm_last": "The norm comes behind the gate and is one of all heads together, as in Mamba-2.",
+        "skip": "The value itself, times a learned number for each head, is added to what is read.",
     },
     "layers.ttt": _TTT,
     "layers.conv": {
