@@ -1,11 +1,11 @@
 """Leave one speaker out in turn: python -m recipes.speakers test|choose … --out DIR
 
     test RECIPE…        trains each recipe once for each speaker, who is then the test part; rows go to --rows
-    choose RECIPE…      trains each recipe in the ways of CANDIDATES without two speakers at a time. What one of the two
-                        reaches is the validation of the other's fold, in which the other is not heard. Rows go to --rows
+    choose RECIPE…      trains each recipe in the ways of CANDIDATES without two speakers at a time. What one of the
+                        two reaches is the validation of the other's fold, in which the other is not heard
 
-Nothing is chosen on the way: the weights are those of the last step. What stands in --rows already is not trained again,
-so that the command can be stopped at any time and run again. --minutes ends it between two trainings.
+Nothing is chosen on the way: the weights are those of the last step. What stands in --rows already is not trained
+again, so that the command can be stopped at any time and run again. --minutes ends it between two trainings.
 """
 
 import argparse
@@ -26,7 +26,16 @@ from . import run
 
 PAIRS = (("theo", "lucas"), ("george", "yweweler"), ("nicolas", "jackson"))
 SPEAKERS = tuple(name for pair in PAIRS for name in pair)
-MILD = {"tempo": 0.2, "warp": 0.15, "tilt": 8, "noise": 10, "shift": 50, "time_masks": 1, "band_masks": 1, "band_mask": 4}
+MILD = {
+    "tempo": 0.2,
+    "warp": 0.15,
+    "tilt": 8,
+    "noise": 10,
+    "shift": 50,
+    "time_masks": 1,
+    "band_masks": 1,
+    "band_mask": 4,
+}
 STRONG = {
     "tempo": 0.3, "warp": 0.25, "tilt": 8, "response": 8, "gain": 10, "noise": 0, "shift": 80, "time_masks": 2,
     "band_masks": 2, "band_mask": 4,
@@ -138,7 +147,7 @@ def measure(want: Row, out: Path, data_dir: str | None) -> dict[str, Any]:
     row = result(place_of(want, out), split=want.split, device="cpu", data_dir=data_dir)
     if not want.about:
         return row | {"recipe": want.name}
-    kept = ("model", "params", "accuracy", "error", "nats", "seed", "command", "commit", "machine")
+    kept = ("task", "model", "params", "accuracy", "error", "nats", "seed", "command", "commit", "machine")
     return {"recipe": want.name, **want.about, **{name: row[name] for name in kept}}
 
 

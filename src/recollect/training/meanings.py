@@ -314,8 +314,8 @@ _AUGMENT = {
     "warp": "The bands of training rows are stretched or squeezed by up to so much, as by another speaker's throat.",
     "gain": "Training rows are up to so many decibels louder or softer.",
     "tilt": "Training rows have up to so many decibels more or less at either end of the bands.",
-    "response": "Training rows have up to so many decibels more or less here and there, by a line over the bands that goes up "
-    "and down, as by another microphone.",
+    "response": "Training rows have up to so many decibels more or less at each of five places among the bands, and "
+    "between them what a line gives, as by another microphone.",
     "noise": "Decibels below a training row's mean power at which noise is added at most (at least: 30 dB less); none: "
     "no noise.",
     "shift": "Training rows begin up to so many milliseconds later, after silence, or earlier, cut off.",

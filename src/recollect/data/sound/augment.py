@@ -6,7 +6,7 @@ All of it is arithmetic on log-mel frames, so that recordings need not be decode
     warp    the bands are stretched by up to so much: a shorter or longer vocal tract
     gain    all powers times up to ± so many decibels
     tilt    powers rise or fall over the bands, up to ± so many decibels from the middle to an end: another room
-    response  powers rise and fall over the bands by up to ± so many decibels, drawn at KNOTS of them: another microphone
+    response  powers rise and fall over the bands, up to ± so many decibels at each of KNOTS places: another microphone
     noise   powers of a noise with a random slope are added, from so many decibels below the row's mean power to 30 more
     shift   silence of up to so many milliseconds before the first frame, or so much of the beginning cut off
     masks   up to so many stretches of frames, or of bands, become the mean of training (SpecAugment)

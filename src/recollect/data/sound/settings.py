@@ -160,7 +160,14 @@ class AugmentSettings:
     band_mask: int = 6
 
     def check_augmentation(self) -> None:
-        for name, most in (("tempo", 0.5), ("warp", 0.5), ("gain", 60.0), ("tilt", 60.0), ("response", 60.0), ("shift", 10_000.0)):
+        for name, most in (
+            ("tempo", 0.5),
+            ("warp", 0.5),
+            ("gain", 60.0),
+            ("tilt", 60.0),
+            ("response", 60.0),
+            ("shift", 10_000.0),
+        ):
             if not 0 <= getattr(self, name) <= most:
                 raise ContractError(f"augmentation: expected {name} from 0 to {most:g}, found {getattr(self, name)}")
         if self.noise is not None and not -20 <= self.noise <= 100:

@@ -24,7 +24,9 @@ class Batch(NamedTuple):
     number: int
 
     def to(self, device: torch.device) -> Self:
-        return self._replace(**{name: getattr(self, name).to(device) for name in ("frames", "lengths", "x", "y", "sizes")})
+        return self._replace(
+            **{name: getattr(self, name).to(device) for name in ("frames", "lengths", "x", "y", "sizes")}
+        )
 
 
 def make_batch(

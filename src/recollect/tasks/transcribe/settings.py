@@ -69,9 +69,10 @@ class DataConfig:
 class Config(AugmentSettings):
     """`batch` counts recordings, or strings of them; `bucket` batches' worth are sorted by length before they are cut.
 
-    Training alters the frames of each recording, or string of them, as a whole. `choose` says what picks the best checkpoint: character errors of
-    greedy texts, or the loss. `beam` and what follows are for measuring; a text has at most `ratio` characters for each
-    step of the sound, and `extra` more. `steps_each` is the length of a training row (filled in).
+    Training alters the frames of each recording, or string of them, as a whole. `choose` says what picks the best
+    checkpoint: character errors of greedy texts, or the loss. `beam` and what follows are for measuring; a text has at
+    most `ratio` characters for each step of the sound, and `extra` more. `steps_each` is the length of a training row
+    (filled in).
     """
 
     batch: int = option(32, "Rows of a batch.")

@@ -73,11 +73,11 @@ class Artifacts:
         return torch.from_numpy(self.scaler.scale(frames.numpy()))
 
     def steps(self, samples: Any) -> Tensor:
-        """Samples at the rate of `mel` → S D, at least one: what the model reads. Frames that fill no step are left out."""
+        """Samples at the rate of `mel` → S D, at least one; frames that fill no step are left out."""
         return self.stacked(self.scaled(self.frames(samples)))
 
     def frames(self, samples: Any) -> Tensor:
-        """Samples at the rate of `mel` → T bands, at least a step; a shorter sound is taken to be followed by silence."""
+        """Samples at the rate of `mel` → T bands, at least a step; after a shorter sound stands silence."""
         missing = self.mel.window_samples + (self.stack - 1) * self.mel.hop_samples - len(samples)
         if missing > 0:
             samples = np.concatenate([np.asarray(samples, np.float32), np.zeros(missing, np.float32)])
