@@ -73,7 +73,6 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"))
     options = parser.parse_args()
     end, rows = time.monotonic() + 60 * options.minutes, Path(options.rows)
-    Reader.read = functools.cache(Reader.read)  # recordings are the same in all trainings
     seeds = options.seeds.split(",")
     wanted = list(list_tests(options.names, seeds) if options.what == "test" else list_candidates(options.names))
     known = {json.loads(line)["recipe"] for line in rows.read_text().splitlines()} if rows.exists() else set()
@@ -152,4 +151,5 @@ def measure(want: Row, out: Path, data_dir: str | None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    Reader.read = functools.cache(Reader.read)  # recordings are the same in all trainings
     sys.exit(main())
