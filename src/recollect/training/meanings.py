@@ -249,7 +249,8 @@ _FILM_MODEL = (
     {name: _SOURCE[name] for name in ("cell", "embed", "gist", "score", "share")}
     | _EYE
     | {
-        "differences": "The CNN sees each frame and how it differs from the one before, as six planes.",
+        "motion": "What the CNN sees beside each frame: nothing, its difference from the frame before, or that and how "
+        "far edges moved to the right and down.",
         "pool": "How the cells of a frame become one vector: by weights of each cell's own, as their mean, by the "
         "largest of each number, or by learned attention.",
         "pool_heads": "Queries of `pool=attention`, each with its share of the vector.",

@@ -15,7 +15,7 @@ WORDS = 20
 
 def build(model="gru", **settings):
     torch.manual_seed(0)
-    given = {"words": WORDS, "pixels": 28, "channels": 8, "width": 16, "heads": 2, "layers": 1, "dropout": 0.0}
+    given = {"words": WORDS, "pixels": 28, "channels": 8, "width": 16, "heads": 2, "layers": 1, "motion": "none"}
     return films.Config(model=model, **given | settings).build().double().eval()
 
 
@@ -30,8 +30,10 @@ def said(model, frames, lengths=None):
 
 
 every = pytest.mark.parametrize("name", films.MODELS)
-POOLED = {"pool": "attention", "pool_heads": 2, "differences": True}
-readings = pytest.mark.parametrize("settings", [{}, POOLED, {"grid": True}], ids=["flat", "pooled", "grid"])
+POOLED = {"pool": "attention", "pool_heads": 2, "motion": "flow"}
+readings = pytest.mark.parametrize(
+    "settings", [{"pool": "flat"}, POOLED, {"grid": True}], ids=["flat", "pooled", "grid"]
+)
 
 
 @every
@@ -61,7 +63,7 @@ def test_a_film_leaves_the_same_whoever_stands_beside_it_and_whatever_follows_it
 @readings
 @torch.no_grad()
 def test_no_frame_knows_a_later_one_and_all_but_the_bag_know_an_earlier_one(name, settings):
-    grid, near = "grid" in settings, "differences" in settings
+    grid, near = "grid" in settings, "motion" in settings
     model, frames = build(name, **settings), some_frames(1)
     before, places = model.encode(frames).values, model.places(1)
     frames[0, 2] = 1 - frames[0, 2]
@@ -107,14 +109,11 @@ def test_the_pools_are_the_mean_the_largest_and_the_weighted_mean():
 
 
 @torch.no_grad()
-def test_differences_show_each_frame_beside_what_changed():
+def test_a_bag_that_sees_motion_knows_the_order_of_neighbours():
     frames = some_frames(2, 3)
-    seen = films.with_differences(frames)
-    assert torch.equal(seen[:, :, :3], frames)
-    assert torch.allclose(seen[:, :, 3:], 0.5 + torch.diff(frames, dim=1, prepend=frames[:, :1]))
-    ways = [frames, frames.flip(1)]
-    model = build("bag", differences=True)
-    assert not torch.allclose(said(model, ways[0]), said(model, ways[1]), atol=1e-6), "neighbours are in order"
+    for kind in ("differences", "flow"):
+        model = build("bag", motion=kind)
+        assert not torch.allclose(said(model, frames), said(model, frames.flip(1)), atol=1e-6)
 
 
 @torch.no_grad()
@@ -126,7 +125,7 @@ def test_any_order_of_frames_is_one_to_the_bag():
 
 def test_every_part_of_a_model_learns_from_a_film():
     for name, settings in (
-        ("lstm", {"pool": "attention", "pool_heads": 2, "differences": True}),
+        ("lstm", {"pool": "attention", "pool_heads": 2, "motion": "flow"}),
         ("transformer", {"grid": True}),
         ("ttt-linear", {"decoder": "fixed"}),
     ):
@@ -143,7 +142,7 @@ def test_a_model_is_as_large_as_it_is_asked_to_be():
 
 
 def test_the_cost_of_reading_grows_with_the_frames():
-    for settings in ({}, {"grid": True}, {"pool": "max", "differences": True}):
+    for settings in ({"pool": "flat"}, {"grid": True}, {"motion": "flow"}):
         model = build(**settings)
         assert model.encoder_flops(2, 6) == pytest.approx(2 * model.encoder_flops(2, 3), rel=0.01)
         assert model.encoder_flops(2, 6) == 2 * model.encoder_flops(1, 6)
@@ -160,6 +159,7 @@ def test_the_cost_of_reading_grows_with_the_frames():
         (lambda: build("lsmt"), "did you mean 'lstm'"),
         (lambda: build(pool="attention", pool_heads=3), "expected a width that pool_heads=3 divides, found width=16"),
         (lambda: build(pool="most"), "pool"),
+        (lambda: build(motion="fast"), "motion"),
         (lambda: build(channels=9), "expected channels to be a multiple of 8, found 9"),
     ],
 )

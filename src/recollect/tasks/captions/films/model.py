@@ -4,7 +4,7 @@
     → any layer of the lineage over the frames, the memory → Memory of values B T D (or B T·cells D) → the decoder
 
 The memory goes from the first frame to the last, so that what it leaves of a frame depends on no later one. `bag` has
-none: the decoder reads the frames as a set, and no model of that kind can know their order.
+none: the decoder reads the frames as a set, and knows nothing of their order but what `motion` shows of neighbours.
 
 STATE   that of the decoder's layers, with what they keep of the film
 UPDATE  theirs
@@ -27,6 +27,7 @@ from ....models import body, size
 from ....models.body import BodyConfig
 from ....models.seq2seq import Decoder, DecoderConfig
 from .. import vision
+from .motion import PLANES, MotionName, with_motion
 from .pool import Pool, PoolName
 
 BAG = "bag"  # no memory over frames
@@ -39,20 +40,24 @@ class Config(BodyConfig):
     """`model` and the settings of a stack are the memory's, `channels` to `near` the CNN's, and from `decoder` on those
     of the decoder, which is as wide as the memory. `words` is the size of the vocabulary.
 
-    With `grid` the memory goes from frame to frame at every cell of the grid, and the decoder attends to cells.
+    With `motion` the CNN sees what moved since the frame before beside each frame (`motion.py`), and `pool` makes one
+    vector of the cells of its grid (`pool.py`); with `grid` the memory goes from frame to frame at every cell instead,
+    and the decoder attends to cells. The memory has a shortcut around it, without which it hides from the decoder what
+    the CNN finds (`block`).
     """
 
     model: str = "gru"
     width: int = 96
     layers: int = at_least(1, default=1, most=MOST_LAYERS)
+    block: Literal["plain", "residual"] | None = "residual"
     words: int
     pixels: int = 28
     channels: int = 16
     blocks: int = at_least(1, default=1, most=MOST_LAYERS)
     self_attention: bool = False
     near: bool = False
-    differences: bool = False
-    pool: PoolName = "flat"
+    motion: MotionName = "flow"
+    pool: PoolName = "max"
     pool_heads: int = at_least(1, default=4, most=64)
     grid: bool = False
     decoder: DecoderName = "attend"
@@ -100,7 +105,7 @@ class Config(BodyConfig):
             self_attention=self.self_attention,
             near=self.near,
             dropout=self.dropout,
-            planes=6 if self.differences else 3,
+            planes=PLANES[self.motion],
         )
 
     def writer(self) -> DecoderConfig:
@@ -186,8 +191,7 @@ class FilmCaptioner(Decoder):
     def see(self, frames: Tensor, valid: Tensor) -> tuple[Tensor, tuple[int, int]]:
         """What the CNN leaves of each frame, B T S D with S cells or 1, and its grid; padding is not looked at."""
         whole = torch.compiler.is_exporting() or bool(valid.all())
-        if self.film.differences:
-            frames = with_differences(frames)
+        frames = with_motion(frames, self.film.motion)
         pictures = frames.flatten(0, 1) if whole else frames[valid]
         found = self.eye(pictures)
         assert found.shape is not None
@@ -217,9 +221,3 @@ class FilmCaptioner(Decoder):
         enter = sum(p.numel() for p in self.enter.parameters() if p.dim() > 1)
         found = self.eye.flops(batch * frames) + 2 * batch * frames * looks * enter
         return found if self.memory is None else found + self.memory.cost(rows, frames).flops
-
-
-def with_differences(frames: Tensor) -> Tensor:
-    """B T 3 H W → B T 6 H W: each frame, and how it differs from the one before; zero of the first frame."""
-    before = torch.cat([frames[:, :1], frames[:, :-1]], dim=1)
-    return torch.cat([frames, 0.5 + frames - before], dim=2)  # the CNN takes 0.5 for nothing
