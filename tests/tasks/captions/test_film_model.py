@@ -31,9 +31,8 @@ def said(model, frames, lengths=None):
 
 every = pytest.mark.parametrize("name", films.MODELS)
 POOLED = {"pool": "attention", "pool_heads": 2, "motion": "flow"}
-readings = pytest.mark.parametrize(
-    "settings", [{"pool": "flat"}, POOLED, {"grid": True}], ids=["flat", "pooled", "grid"]
-)
+NAMES = ("flat", "pooled", "grid")
+readings = pytest.mark.parametrize("settings", [{"pool": "flat"}, POOLED, {"grid": True}], ids=NAMES)
 
 
 @every
