@@ -44,6 +44,7 @@ HELD_OUT = frozenset(  # colour, shape, kind of action
     for i, colour in enumerate(COLOURS)
     for j, shape in enumerate(SHAPES)
 )
+THEN = " then "  # between events in a caption
 TRAINED, TESTED = 3, 5  # the most events of a film, where the settings name none
 STEPS = 3  # between frames, of an event
 VARIED_STEPS = (2, 12)  # of an event, and of all events of a film together at most
@@ -84,13 +85,13 @@ class Plan(NamedTuple):
 
     @property
     def caption(self) -> str:
-        return " then ".join(self.describe(event) for event in self.events)
+        return THEN.join(self.describe(event) for event in self.events)
 
     @property
     def reversed_caption(self) -> str:
         """Of the same film run backwards."""
         opposite = (event._replace(action=OPPOSITE[event.action]) for event in reversed(self.events))
-        return " then ".join(self.describe(event) for event in opposite)
+        return THEN.join(self.describe(event) for event in opposite)
 
     @property
     def held_out(self) -> bool:
