@@ -108,7 +108,8 @@ SHOWN = {  # files and folders of the package whose texts are shown → the func
 }
 TOLD = (  # functions of tasks whose texts are shown
     "headline", "table", "tabulate", "summarize_data", "rule", "describe_rule", "_rules", "_guesses", "_confusion",
-    "figures", "forced", "solve", "described", "translated", "explain_missing", "missing_bounds", "describe_counts", "notes",
+    "figures", "forced", "solve", "described", "translated", "explain_missing", "missing_bounds", "describe_counts",
+    "notes",
     "fit_scaler", "row_names", "grouping", "groups", "count", "look", "gaze",
 )  # fmt: skip
 KEYWORDS = ("title", "x", "y", "level_name", "unit", "label", "help")  # of calls, whose text may be one word
