@@ -71,7 +71,9 @@ def plan(
             [f"training on {gpus} × {kind}", format_seconds(elsewhere["seconds"])],
             ["of each one's memory", f"{scaled(elsewhere['bytes_each'], 'B')}, {localize(fits)}"],
         ]
-    print(render(localize(f"{task}: {found.measured_steps:,} steps measured"), ("what", "how much"), lines), end="")
+    title = localize(f"{task}: {found.measured_steps:,} steps measured")
+    rows = [[localize(name), cell] for name, cell in lines]
+    print(render(title, (localize("what"), localize("how much")), rows), end="")
     if elsewhere is not None:
         share = f"{elsewhere['assumed_share_of_peak']:.0%}"
         print(localize(f"assumed of each GPU: {share} of its peak in bfloat16, which small models do not reach"))

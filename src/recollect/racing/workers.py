@@ -5,6 +5,8 @@ wherever it runs. The run folder stays the truth: with Ray it must lie on a file
 """
 
 import os
+import re
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,6 +19,7 @@ from ..core.limits import one_line
 from .processes import Died, Task, Tick, run_in_processes
 
 PASSED = "RECOLLECT_"  # environment variables that workers elsewhere are given
+PATIENCE = 5.0  # seconds for a cluster to answer
 TRIES = 2  # more for a task whose node is lost
 
 
@@ -116,6 +119,7 @@ def connect(address: str | None) -> Any:
     if ray.is_initialized():
         return ray
     address = address or os.environ.get("RAY_ADDRESS")
+    check_reachable(address)
     passed = {name: value for name, value in os.environ.items() if name.startswith(PASSED) or name == "PYTHONPATH"}
     given: dict[str, Any] = {
         "runtime_env": {"env_vars": passed}, "log_to_driver": False, "logging_level": "ERROR",
@@ -124,12 +128,26 @@ def connect(address: str | None) -> Any:
         given |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         ray.init(address=address, **given)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError, SystemExit) as error:
         raise WorkersError(
             f"--on ray: expected a cluster at {address or 'this machine'}, found none that answers "
             f"({one_line(str(error), 200)}); start it with `ray start --head`, or see its address"
         ) from error
     return ray
+
+
+def check_reachable(address: str | None) -> None:
+    """Refuse an address of a host and port where nobody listens: Ray itself would try for minutes."""
+    found = None if address is None else re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d+)", address)
+    if found is None:
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise WorkersError(
+            f"--on ray: expected a cluster at {address}, found none that answers ({error}); start it with "
+            "`ray start --head`, or see its address"
+        ) from error
 
 
 def workers_of(on: str, *, jobs: int, devices: Sequence[str], on_gpu: bool) -> Workers:

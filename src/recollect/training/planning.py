@@ -59,7 +59,7 @@ class Plan:
 
     def on_gpus(self, kind: str, count: int) -> dict[str, Any]:
         """Time and memory on GPUs of a kind, each with a copy of the weights and its share of a batch."""
-        peak, memory = KINDS[known("--kind", kind, KINDS)]
+        peak, memory = KINDS[known("kind of GPU", kind, KINDS)]
         if count < 1:
             raise PlanError(f"--gpus: expected at least 1, found {count}")
         each = self.weights + self.gradients + self.optimizer + self.kept / count
