@@ -131,6 +131,22 @@ def test_before_its_first_value_nothing_is_said_of_a_column(used, tmp_path):
         list(fill(used, write(tmp_path, hourly(rows=21, missing={(20, 0)}), "short.csv")))
 
 
+def test_a_series_that_ends_early_is_forecast_from_its_own_end(tmp_path):
+    rows = [(f"{t},{name},{t % 12 + offset}\n", t, name) for t in range(200) for name, offset in (("a", 0), ("b", 50))]
+    path = write(tmp_path, "t,id,x\n" + "".join(text for text, _, _ in rows), "whole.csv")
+    runs.train(SeriesTask, configure(path, "ar", id="id", time="t"), str(tmp_path / "run"))
+    early = [text for text, t, name in rows if name == "a" or t < 198]
+    model = load(tmp_path / "run")
+    whole, found = model.forecast(path), model.forecast(write(tmp_path, "t,id,x\n" + "".join(early), "early.csv"))
+    assert found.times == whole.times
+    assert np.isnan(found.lower).tolist() == [[False, False]] * 2 + [[False, True]] * 2
+    assert found.mean == pytest.approx(np.array([[t % 12, t % 12 + 50] for t in range(200, 204)]), abs=0.1)
+    assert found.mean[:, 0].tolist() == whole.mean[:, 0].tolist()
+    (note,) = found.notes
+    assert "series that end before the others: 1, the first 'b'" in note
+    assert whole.notes == ()
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_a_forecast_is_drawn(used, table, tmp_path, suffix):
     path = tmp_path / f"figure.{suffix}"
