@@ -180,15 +180,15 @@ def forecast(forecaster: Forecaster, file: str | Table, horizon: int | None = No
     horizon = horizon or reachable(forecaster, table, stop)
     times = used.times.after(horizon)
     beside = read_beside(table.part(start, len(table.values)), forecaster.scaler.covariates, stop - start, horizon)
-    found: dict[int, Ahead] = {}
+    parts: dict[int, Ahead] = {}
     for c, (column, behind) in enumerate(zip(table.columns, rows_behind(used), strict=True)):
         behind = min(behind, len(values) - lookback)
-        if behind not in found:
+        if behind not in parts:
             last, count = len(values) - behind, horizon + behind
             window = beside.window(last - lookback, last, count)
             ahead = forecaster.forecast_window(values[last - lookback : last], count, window)
-            found[behind] = Ahead(*(part[behind:] for part in ahead))
-        mean, lower, upper = (part[:, c] for part in found[behind])
+            parts[behind] = Ahead(*(part[behind:] for part in ahead))
+        mean, lower, upper = (part[:, c] for part in parts[behind])
         for h, time in enumerate(times):
             yield Row(time, column, float(mean[h]), _known(lower[h]), _known(upper[h]))
 
