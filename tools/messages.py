@@ -31,6 +31,8 @@ from recollect.report.pages.page import TEMPLATES
 from recollect.report.pages.race import CARD
 from recollect.training.listing import STATES
 
+from . import claim_messages
+
 HEAD = """\
 # The texts of recollect in Chinese; python -m tools.messages --write puts new messages in and takes stale ones out.
 msgid ""
@@ -50,7 +52,7 @@ WORDS = (  # that are shown and stand alone: parts and counts of data, columns, 
     "machine", "command", "search", "starting", "reset", "keep", "candidate", "forget",
     "{number:,} hidden state h", "{number:,} cell state c", "initial", "trained", "flops", "declared", "parallel",
     "measured", "behind, 95 %", "coverage", "all", "with nothing beside the series", "sum", "last",
-    "1 weekday", *(f"{{count:,}} {unit}{s}" for unit in UNITS for s in ("", "s")),
+    "1 weekday", *(f"{{count:,}} {unit}{s}" for unit in UNITS for s in ("", "s")), "Found", "Full form",
 )  # fmt: skip
 EARLIER = (  # as earlier versions wrote it into files that are still read
     "measured on validation",
@@ -396,6 +398,8 @@ def declared() -> Iterator[tuple[str, str]]:
     yield from ((verdict.value, "claims") for verdict in Verdict)
     yield from ((chapter, "claims") for chapter in CHAPTERS)
     yield from ((plain(load(name).statement), f"claims/{name}") for name in claims())
+    yield from claim_messages.said()
+    yield from claim_messages.found(Finder)
     yield from ((text, "learn/exercises.py") for text in exercises.texts())
 
 

@@ -53,6 +53,7 @@ class Loss:
     value: Tensor
     tokens: int  # what the batch adds to those of a run: read or predicted, by the task
     carry: Any = None  # the first state of the next batch or part, for tasks that stream
+    terms: Tensor | int | None = None  # how many `value` is the mean of, where ranks share a batch; None: the tokens
 
 
 @dataclass(frozen=True, kw_only=True)

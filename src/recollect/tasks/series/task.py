@@ -275,7 +275,8 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         losses = model.losses(model(batch.x, batch.y, batch.beside), batch.y, self.config.loss)  # type: ignore[operator]
         if batch.counts is None:
             return Loss(losses.mean(), losses.numel())
-        return Loss((losses * batch.counts).sum() / batch.counts.sum().clamp(min=1), losses.numel())
+        terms = batch.counts.sum()
+        return Loss((losses * batch.counts).sum() / terms.clamp(min=1), losses.numel(), terms=terms)
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return tuple(batch.x.shape[:2])
