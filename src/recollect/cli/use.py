@@ -308,8 +308,8 @@ def forecast(
         notes = [] if rows else [f"{file}: no gap to fill"]
         if bare := sum(row.lower is None for row in rows):
             notes.append(
-                f"{bare:,} of {len(rows):,} filled values have no interval: less than a look-back lies before them, few "
-                "stretches of their length are whole, or they lie beyond the horizon of the run"
+                f"{bare:,} of {len(rows):,} filled values have no interval: less than a look-back lies before them, "
+                "few stretches of their length are whole, or they lie beyond the horizon of the run"
             )
     else:
         ahead = model.forecast(file, horizon)
