@@ -28,6 +28,8 @@ class Says:
     class config:  # noqa: N801
         level = 0.8
 
+    spread = torch.ones(1)
+
     def __init__(self, plus=0.0, half=1.0):
         self.plus, self.half = plus, half
 

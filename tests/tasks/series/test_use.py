@@ -84,8 +84,8 @@ def test_a_run_without_a_validation_says_so_of_its_intervals(table, tmp_path, in
     run = runs.load(tmp_path / "run")
     run.model.spread.zero_()  # as a run that was stopped before its first validation has it
     forecaster = Forecaster.of_run(run)
-    lower = np.array([[row.lower or np.nan] for row in forecast(forecaster, table)])
-    (note,) = forecaster.missing_bounds(lower)
+    lower = np.array([np.nan if row.lower is None else row.lower for row in forecast(forecaster, table)])
+    (note,) = forecaster.missing_bounds(lower.reshape(2, -1).T)
     assert note.startswith(words)
     assert "stopped before its first validation" in note
     assert note in SeriesTask.table(run.task.figures(run.model, "test") | {"split": "test"})[2]
