@@ -55,7 +55,7 @@ def test_a_forecast_that_begins_before_the_file_ends_says_so(series, tmp_path):
     done = invoke("forecast", run, table)
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["time", "198", "199", "200"]
     assert "note:" in done.stderr
-    assert "2 rows at the end miss a value" in done.stderr
+    assert "rows at the end that miss a value: 2;" in done.stderr
     assert "1 of 198 values are missing" in done.stderr
 
 
