@@ -49,6 +49,8 @@ def train(
         >>> model.task, model.model
         ('recall', 'lstm')
     """
+    if isinstance(data, list) and not data:
+        raise SettingError("data: expected files, a known set or a table, found an empty list; leave it out for none")
     folder, _ = run_training(
         task, data, model=model, params=params, out=out, recipe=recipe, init=init, of=of, device=device,
         data_dir=data_dir, shard=shard, progress=progress, settings=settings,
