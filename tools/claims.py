@@ -103,7 +103,7 @@ def _table(title: str, rows: Sequence[dict[str, Any]], full: dict[str, dict[str,
 
 
 def _section(row: dict[str, Any], full: dict[str, Any] | None) -> list[str]:
-    large = "" if full is None else f"{_end(full['verdict'])} {localize(full['summary'])}"
+    large = "" if full is None else join_sentences((_end(full["verdict"]), localize(full["summary"])))
     facts = [
         ("Experiment", row["experiment"]),
         ("Decided by", row["decided"]),
