@@ -95,6 +95,11 @@ def localize(text: str) -> str:
     return text if code == "en" else _find(str(text), code)
 
 
+def localize_note(note: str) -> str:
+    """A finished English note, marked as one, in the language of the reader."""
+    return f"note: {note}" if language() == "en" else f"{localize('note')}：{localize(note)}"
+
+
 def _find(text: str, code: str) -> str:
     found = _search(text, code)
     return text if found is None else found
