@@ -39,7 +39,7 @@ def merge(results: Path, folders: Sequence[Path]) -> list[str]:
         stale += [f"{effort} {row['id']}: run it again" for row in known if is_stale(row)]
         if known:
             flag = " --full" if effort == "full" else ""
-            devices = "|".join(sorted({row["device"] for row in known}))
+            devices = "|".join(sorted({row.get("device", "cpu") for row in known}))
             command = f"recollect claims{flag} --device {devices}"
             lines = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in known)
             text = f'{{"command": "{command}", "rows": [\n{lines}\n]}}\n'
