@@ -4,8 +4,9 @@
     choose RECIPE…      trains each recipe in the ways of CANDIDATES without two speakers at a time. What one of the
                         two reaches is the validation of the other's fold, in which the other is not heard
 
-Nothing is chosen on the way: the weights are those of the last step. What stands in --rows already is not trained
-again, so that the command can be stopped at any time and run again. --minutes ends it between two trainings.
+`choose` measures the weights of the last step, `test` those that the recipe's validation picks among the training
+speakers. What stands in --rows already is not trained again, so that the command can be stopped at any time and run
+again. --minutes ends it between two trainings.
 """
 
 import argparse
