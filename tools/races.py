@@ -50,7 +50,7 @@ def picture_name(folder: Path) -> str:
 def page(results: Path) -> str:
     about = [
         "Made from the races in `results/` by `python -m tools.results`.",
-        "Times of training are of several entries side by side, and of other work beside them on a GPU.",
+        "Times of training are of entries with other work beside them on the same machine.",
     ]
     parts = [f"# {localize('Races')}\n", join_sentences(map(localize, about)) + "\n"]
     for folder in folders(results):
