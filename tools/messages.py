@@ -103,7 +103,7 @@ SHOWN = {  # files and folders of the package whose texts are shown → the func
     "training/run.py": ("_train", "train"),
     "runtime/reading.py": (),
     "../../tools/claims.py": ("document", "_table", "_section", "_end"),
-    "../../tools/races.py": ("page", "heading", "table"),
+    "../../tools/races.py": ("page", "rules", "heading", "table"),
     "tasks/series/tables/grid.py": ("place_rows",),
     "../../tools/lengths.py": ("texts", "sentences", "chart"),
 }

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from contextlib import suppress
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -151,5 +152,7 @@ def _write_table(path: str, text: str) -> None:
         return
     from ..core.files import write_aside
 
+    with suppress(OSError):  # what then cannot be written is said with its place
+        Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
     write_aside(path, text.encode())
     print(path, file=sys.stderr)
