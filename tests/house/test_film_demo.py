@@ -88,4 +88,9 @@ if __name__ == "__main__":
             model = recollect.load(sys.argv[1])
             given = list(films(60, n))
             said = [one.text for one in model.caption([frames for frames, _ in given])]
-            print(n, np.mean([a == " then ".join(b) for a, (_, b) in zip(said, given)]), said[:3], [b for _, b in given[:3]])
+            print(
+                n,
+                np.mean([a == " then ".join(b) for a, (_, b) in zip(said, given)]),
+                said[:3],
+                [b for _, b in given[:3]],
+            )
