@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -114,8 +115,7 @@ def connect(address: str | None) -> Any:
     if find_spec("ray") is None:
         raise WorkersError("--on ray: expected Ray, found none installed; pip install 'recollect[ray]'")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    import ray
-
+    ray: Any = import_module("ray")  # by its name: most installations are without it
     if ray.is_initialized():
         return ray
     address = address or os.environ.get("RAY_ADDRESS")
