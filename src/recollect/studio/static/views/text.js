@@ -140,6 +140,7 @@ export async function mount(root, params, context) {
     state.branch = { at, rest: "" };
     state.edits = [];
     state.mode = "branch";
+    state.at = null;
     openBranch();
     branchField.focus();
     announce(t("A branch begins here; type how it goes on."));
@@ -161,6 +162,7 @@ export async function mount(root, params, context) {
     if (!state.branch || state.branch.at > end) state.branch = { at: end, rest: state.text.slice(end) };
     state.edits = [...state.edits.filter((each) => each.lane !== edit.lane || each.at !== edit.at || each.key !== edit.key || each.unit !== edit.unit), edit];
     state.mode = "difference";
+    state.at = end < state.text.length ? end : null;
     openBranch();
     announce(t("The number was set in a branch; the lanes show what differs from there on."));
   }

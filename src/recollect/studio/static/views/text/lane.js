@@ -13,7 +13,7 @@ import { describeModel, describePicture, visible } from "./words.js";
 const BARS = 34; // height in pixels
 const MOST_BITS = 8;
 const LIKELIEST = 8;
-const CHANGED = "series-1"; // the colour of differences
+const CHANGED = "bad"; // the colour of differences
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 // `page` has the state of the view: text(line), at(), mode(), view {cell, scroll, width}, and what lanes ask of it:
@@ -144,8 +144,9 @@ export class LaneView {
     if (picture.kind === "units" || picture.kind === "cache") {
       const rows = picture.shape[0];
       const value = (of) => (row, letter) => {
-        const found = of.values[of.at(letter + 1)];
-        return found && letter < of.text.length ? found[row] : NaN;
+        if (letter >= of.text.length) return NaN;
+        const found = of.values[of.ends[letter] === letter + 1 ? letter : of.at(letter + 1)];
+        return found ? found[row] : NaN;
       };
       return { rows, tall: Math.max(2, Math.min(14, Math.round(150 / rows))), timed: true, value: sub(value), colours, line };
     }
@@ -183,7 +184,7 @@ export class LaneView {
       if (bars.hidden) continue;
       const pen = prepare(bars, width, BARS);
       const columns = this.lines[line];
-      drawBars(pen, columns, page.text(line).length, page.view, cell, BARS, line ? CHANGED : this.tone, MOST_BITS);
+      drawBars(pen, columns, page.text(line).length, page.view, cell, BARS, this.tone, MOST_BITS, line === 1);
       const mean = columns.about && columns.about.bits !== null ? columns.about.bits : null;
       bars.setAttribute("aria-label", mean === null ? t("Surprise under each character") : t("Surprise under each character, on average {bits} bits", { bits: mean.toFixed(2) }));
     }

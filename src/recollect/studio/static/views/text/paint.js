@@ -44,21 +44,14 @@ export function drawImage(pen, image, x, y, width, height) {
   pen.drawImage(image, x, y, width, height);
 }
 
-// The columns of a time line that are on the screen: first, how many, and where the first begins
-export function shownColumns(view, cell, count) {
-  const first = Math.max(0, Math.floor(view.scroll / cell));
-  const last = Math.min(count, Math.ceil((view.scroll + view.width) / cell));
-  return { first, count: Math.max(0, last - first), x: first * cell - view.scroll };
-}
-
 export function frameColumn(pen, x, width, height) {
   pen.strokeStyle = colour("ink");
   pen.lineWidth = 1;
   pen.strokeRect(Math.round(x) + 0.5, 0.5, width - 1, height - 1);
 }
 
-// Bars of surprise, in bits, under each character
-export function drawBars(pen, columns, spans, view, cell, height, tone, most) {
+// Bars of surprise, in bits, under each character; those of a branch are hollow
+export function drawBars(pen, columns, spans, view, cell, height, tone, most, hollow) {
   const [r, g, b] = rgb(colour(tone));
   for (let i = 0; i < columns.length; i++) {
     const from = i ? columns.ends[i - 1] : 0;
@@ -68,10 +61,18 @@ export function drawBars(pen, columns, spans, view, cell, height, tone, most) {
     const bits = columns.surprise[i];
     if (Number.isNaN(bits)) continue;
     const tall = Math.max(1, (Math.min(bits, most) / most) * (height - 2));
-    pen.fillStyle = `rgba(${r},${g},${b},${0.35 + 0.65 * Math.min(1, bits / most)})`;
+    const ink = `rgba(${r},${g},${b},${0.35 + 0.65 * Math.min(1, bits / most)})`;
+    if (hollow) {
+      pen.strokeStyle = ink;
+      pen.lineWidth = 1.5;
+      pen.strokeRect(x + 1.75, height - tall + 0.75, Math.max(1, wide - 3.5), tall);
+      continue;
+    }
+    pen.fillStyle = ink;
     pen.fillRect(x + 1, height - tall, Math.max(1, wide - 2), tall);
   }
   pen.strokeStyle = colour("rule");
+  pen.lineWidth = 1;
   pen.beginPath();
   pen.moveTo(0, height - 0.5);
   pen.lineTo(Math.min(view.width, Math.max(0, spans * cell - view.scroll)), height - 0.5);
