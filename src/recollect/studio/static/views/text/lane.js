@@ -110,11 +110,13 @@ export class LaneView {
   take(frame, text, edits) {
     this.lines[frame.line].take(frame, text, edits);
     this.looked[frame.line] = null;
+    this.element.dataset[frame.line ? "branch" : "read"] = frame.position;
   }
 
   dropBranch() {
     this.lines[1].clear();
     this.looked[1] = null;
+    delete this.element.dataset.branch;
   }
 
   // The picture of one position: the newest comes with what was read, others were asked for
