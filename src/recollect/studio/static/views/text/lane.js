@@ -398,12 +398,15 @@ export class LaneView {
 
   addWritten(line, text) {
     this.written[line] += text;
+    this.element.dataset[`written${line}`] = this.written[line].length;
     this.showWritten();
   }
 
   clearWritten() {
     if (!this.written[0] && !this.written[1]) return;
     this.written = ["", ""];
+    delete this.element.dataset.written0;
+    delete this.element.dataset.written1;
     this.showWritten();
   }
 
