@@ -3,7 +3,7 @@
 `recollect studio` runs in a process of its own over the lanes that ship.
 
 keys    a browser types a text; the time from each key to the picture of the last lane, and the processor's time of the
-        server for it. The second says more where other work keeps the machine busy.
+        server and of the browser for it, which other work on the machine does not lengthen.
 pages   so many pages with the lanes of the start type at once; the time of a key of each
 hour    18,000 keys (five a second for an hour) as fast as they are answered: texts that grow and are taken back,
         branches, edits of states; the memory of the server all the while
@@ -12,6 +12,7 @@ The rows go to results/studio.json.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -22,7 +23,6 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -76,7 +76,7 @@ def main() -> None:
     print(json.dumps({name: content[name] for name in ("load", "keys", "pages", "hour")}, indent=1))
 
 
-@contextmanager
+@contextlib.contextmanager
 def studio() -> Iterator[tuple[str, int]]:
     """The address of a studio in a process of its own, and the number of that process."""
     words = [sys.executable, "-m", "recollect", "studio", *LANES, *HOUR_LANES[2:], "--port", "0", "--json"]
@@ -109,12 +109,12 @@ def measure_keys(count: int, keys: int) -> dict[str, Any]:
         page.wait_for_selector("section.view:not([aria-busy])")
         page.evaluate(WATCH)
         page.locator("textarea").press("End")
-        before = cpu_seconds(pid)
+        before, drawn = cpu_seconds(pid), children_seconds(pid)
         for number, letter in enumerate((TEXT * 9)[:keys]):
             page.keyboard.insert_text(letter)
             while page.evaluate("window.times.length") <= number:
                 time.sleep(0.005)
-        own = (cpu_seconds(pid) - before) / keys
+        own, drawn = (cpu_seconds(pid) - before) / keys, (children_seconds(pid) - drawn) / keys
         times = sorted(page.evaluate("window.times"))
         browser.close()
     return {
@@ -123,6 +123,7 @@ def measure_keys(count: int, keys: int) -> dict[str, Any]:
         "median_ms": round(median(times), 1),
         "ninth_of_ten_ms": round(times[int(0.9 * len(times))], 1),
         "server_cpu_ms": round(1_000 * own, 1),
+        "browser_cpu_ms": round(1_000 * drawn, 1),
     }
 
 
@@ -208,6 +209,19 @@ def cpu_seconds(pid: int) -> float:
     """The processor's time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children_seconds(but: int) -> float:
+    """The processor's time of all processes that this one has started, but for one: those of the browser."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            parents[int(path.parent.name)] = int(path.read_text(encoding="ascii").rpartition(")")[2].split()[1])
+    found, new = set[int](), {os.getpid()}
+    while new:
+        found |= new
+        new = {pid for pid, parent in parents.items() if parent in new} - found - {but}
+    return sum(cpu_seconds(pid) for pid in found - {os.getpid()})
 
 
 def memory_of(pid: int) -> int:
