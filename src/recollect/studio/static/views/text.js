@@ -100,11 +100,10 @@ export async function mount(root, params, context) {
     h(
       "div.row.writing.unsaved",
       writeButton, stopButton,
-      h("label", { htmlFor: "len" }, t("characters")), options.len,
-      h("label", { htmlFor: "temp" }, t("temperature")), options.temp,
-      h("label", { htmlFor: "seed" }, t("seed")), options.seed,
-      h("span.grow"),
-      h("label", { htmlFor: "add" }, t("Add a lane")), chooser,
+      h("span.pair", h("label", { htmlFor: "len" }, t("characters")), options.len),
+      h("span.pair", h("label", { htmlFor: "temp" }, t("temperature")), options.temp),
+      h("span.pair", h("label", { htmlFor: "seed" }, t("seed")), options.seed),
+      h("span.pair.adding", h("label", { htmlFor: "add" }, t("Add a lane")), chooser),
     ),
     h(
       "div.time",
