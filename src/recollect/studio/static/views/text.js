@@ -230,6 +230,8 @@ export async function mount(root, params, context) {
   }
 
   function placeLanes(found) {
+    if (session.failed.length) problem(session.failed.join(" "));
+    state.lanes = found.map((lane) => lane.name);
     const names = new Set(found.map((lane) => lane.name));
     for (const [name, lane] of lanes) {
       if (!names.has(name)) {
