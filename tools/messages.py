@@ -54,8 +54,8 @@ WORDS = (  # that are shown and stand alone: parts and counts of data, columns, 
     "machine", "command", "search", "starting", "reset", "keep", "candidate", "forget",
     "{number:,} hidden state h", "{number:,} cell state c", "initial", "trained", "flops", "declared", "parallel",
     "measured", "behind, 95 %", "coverage", "all", "with nothing beside the series", "sum", "last",
-    "1 weekday", *(f"{{count:,}} {unit}{s}" for unit in UNITS for s in ("", "s")), "Found", "Full form", "what",
-    "how much", "evaluations", "fits",
+    "1 weekday", *(f"{{count:,}} {unit}{s}" for unit in UNITS for s in ("", "s")), "Found", "Full form", "claim",
+    "what", "how much", "evaluations", "fits",
 )  # fmt: skip
 EARLIER = (  # as earlier versions wrote it into files that are still read
     "measured on validation",
