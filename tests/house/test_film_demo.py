@@ -1,4 +1,4 @@
-"""The small run that describes films, on films as somebody else draws them: eased, anti-aliased, of any size and speed."""
+"""The small run that describes films, on films as somebody else draws them: eased, smooth, of any size and speed."""
 
 import math
 
