@@ -166,7 +166,8 @@ class FilmsTask(StackedModels, CaptioningTask[Filmed]):
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
         memory = model.encode(to_frames(batch.frames, model), batch.lengths)
         losses = self.losses(model, batch.x, batch.y, memory, self.config.smoothing)
-        return Loss(losses.sum() / (batch.y != self.data.tokenizer.pad).sum(), batch.tokens)
+        terms = (batch.y != self.data.tokenizer.pad).sum()
+        return Loss(losses.sum() / terms, batch.tokens, terms=terms)
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return (*batch.x.shape, batch.frames.shape[1])
