@@ -29,6 +29,7 @@ RECIPES = {  # name → its recipe, in the folder of its task
     "translation-zh": "translation/demo-zh.json",
     "series": "series/demo.json",
     "captions": "captions/demo.json",
+    "films": "films/demo.json",
     "speech": "labels/fsdd-gru.json",
 }
 LANE = "text/lane.json"
