@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from ...data.sound.listing import find_recordings, is_recording
 from .cells import is_table, read_cells, read_column
 from .labelled import Artifacts, Sounds, load_artifacts
 from .recordings import Reader
+
+if TYPE_CHECKING:
+    from .contributions import Contributions
 
 BATCH = 256
 BLOCK = 4096  # lines that are read before they are sorted into batches
@@ -84,7 +87,7 @@ class Classifier:
 class LabelModel(TrainedModel):
     """A classifier: it labels texts, images or recordings, with the probability of each label."""
 
-    methods = ("classify", "probabilities")
+    methods = ("classify", "probabilities", "contributions")
 
     def prepare(self, steps: int = 0) -> None:
         _ = self._classifier
@@ -154,6 +157,21 @@ class LabelModel(TrainedModel):
             some = order[start : start + BATCH]
             found[some] = own.answer([coded[n] for n in some])
         return found
+
+    def contributions(self, text: str, rule: str = "without") -> "Contributions":
+        """What each word of a text contributes to each label, in log-odds.
+
+        `without`: how far the log-odds fall when the word is left out. `path`: gradient × input along the path from
+        nothing to the text, which sums to the whole.
+
+            >>> model = recollect.load("demo-opinions")
+            >>> found = model.contributions("the film was not bad")
+            >>> model.labels[int(found.values[3].argmax())]
+            'positive'
+        """
+        from .contributions import contributions
+
+        return contributions(self, text, rule)  # type: ignore[arg-type]
 
 
 def as_line(row: Any) -> str:

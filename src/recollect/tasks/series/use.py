@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.trained import Array, TrainedModel
 from ...data.files import DataError
+from .backtest import Backtest, backtest
 from .covariates import count_known, read_beside
 from .data import prepare
 from .forecaster import Forecaster
@@ -73,7 +74,7 @@ class Forecast:
 class SeriesModel(TrainedModel):
     """A forecaster: it goes on with tables, and fills their gaps."""
 
-    methods = ("forecast", "fill")
+    methods = ("forecast", "fill", "backtest")
 
     def prepare(self, steps: int = 0) -> None:
         _ = self._forecaster
@@ -118,6 +119,15 @@ class SeriesModel(TrainedModel):
         if len(times) < (self._forecaster.horizon if horizon is None else horizon):
             notes.append(f"{known.path}: {len(times):,} points are forecast, as far as what is known ahead goes")
         return Forecast(known.columns, times, mean, lower, upper, known, tuple(notes))
+
+    def backtest(self, table: Any, horizon: int | None = None, *, most: int = 400) -> Backtest:
+        """Forecasts from at most so many origins of a table, as they would have been made then, beside what came.
+
+        >>> model = recollect.load("demo-series")
+        >>> model.backtest("sunspots", most=3).mean.shape
+        (3, 6, 1)
+        """
+        return backtest(self._forecaster, self.open(table), horizon, most)
 
     def _reading_notes(self, table: Table) -> list[str]:
         """What was changed in a table; rows of what is known ahead alone are no rows that miss something."""

@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from ...decode.beam import Config as Search
 from ...decode.beam import Hypothesis
 from ...decode.translate import LINES, hypotheses, lines, one_line
 from ..decoding import DecodingModel, search_settings
+
+if TYPE_CHECKING:
+    from .tracing import Trace
 
 OPTIONS = (*(own.name for own in fields(Search)), "alignments", "layer", "head", "together")
 
@@ -62,7 +65,7 @@ def check_lengths(texts: Iterable[str]) -> Iterator[str]:
 class TranslationModel(DecodingModel):
     """A translator: it translates lines, and shows which source words each word came from."""
 
-    methods = ("translate", "explain")
+    methods = ("translate", "explain", "trace")
 
     def translate(self, text: str | Iterable[str], **options: Any) -> Translation | list[Translation]:
         """The translation of a line, or those of several lines, in their order.
@@ -99,6 +102,26 @@ class TranslationModel(DecodingModel):
         decoder = self._decoder(count, exported=not search.coverage)  # coverage reads the model at every step
         for line, ids, found in lines(decoder, source, target, check_lengths(texts), search, together=together):
             yield self._describe(line, ids, found, alignments, layer, head)
+
+    def trace(
+        self, text: str, *, beam: int | None = None, nbest: int = 1, **options: Any
+    ) -> "tuple[Translation, tuple[Trace, ...]]":
+        """The translations of a line, and where each came from, by every layer and head, and by influence.
+
+        >>> model = recollect.load("demo-translation")
+        >>> translation, (first,) = model.trace("six")
+        >>> translation.text, list(first.maps)
+        ('six', ['layer 1 head 1', 'mean', 'influence'])
+        """
+        from .tracing import trace
+
+        check_options("trace", options, OPTIONS)
+        search = self._search(beam, nbest, options)
+        decoder = self._decoder(1, exported=not search.coverage)
+        source, target = self.tokenizers
+        ((line, ids, found),) = lines(decoder, source, target, check_lengths([text]), search)
+        traces = tuple(trace(self._source.run, ids, hypothesis) for hypothesis in found)
+        return self._describe(line, ids, found, False, None, None), traces
 
     def _search(self, beam: int | None, nbest: int, options: dict[str, Any]) -> Search:
         own = self._search_defaults
