@@ -27,6 +27,8 @@ RECIPES = {  # name → its recipe, in the folder of its task
     "series": "series/demo.json",
     "captions": "captions/demo.json",
     "speech": "labels/fsdd-gru.json",
+    "opinions": "labels/demo.json",
+    "ratings": "ratings/demo.json",
 }
 STEPPED = (
     "text",

@@ -69,7 +69,7 @@ def answer(model: Any, user: str, item: str) -> dict[str, Any]:
         "rating": model.rate(user, item),
         "angle": angle(found.user, found.item),
         "others": [
-            {"name": name, "title": model.title(name), "vector": other.item, "score": other.score}
+            {"name": name, "title": model.title(name), "vector": other.item, "bias": other.item_bias}
             for name, other in zip(others, vectors, strict=False)
         ],
     }

@@ -1,5 +1,6 @@
 """Series: a table dropped in, or one that is built in; forecasts from every origin, beside what came."""
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..core.errors import RecollectError
+from ..core.language import speaking
 from ..core.typed import show
 from ..report.drawing import chart
 from ..report.series import split_unit
@@ -17,7 +19,7 @@ from ..serve.bodies import check_count, check_type, read_body
 from ..serve.refusals import Refusal
 from ..training.folder import RunFolder
 from .arrays import Arrays
-from .task_runs import TaskRuns, check_number, read_numbers
+from .task_runs import TaskRuns, check_number, language_of, read_numbers
 
 BUILT_IN = ("sunspots", "sine")
 NUMBERS = 200_000  # of all forecasts of a table together: how many origins that makes
@@ -43,10 +45,13 @@ def routes(studio: Any) -> list[Route]:
             check_type(request, "text/csv", "text/", "application/vnd.ms-excel", "application/octet-stream")
             content = await read_body(request, studio.limits.body, studio.limits.body_seconds)
             check_content(content)
-        cells = studio.limits.cells
-        return Arrays(
-            *await runs.call(request, name, lambda model: answer(model, built_in, content, horizon, cells, wide))
-        )
+        own = language_of(request)
+
+        def work(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+            with speaking(own):  # what the chart says
+                return answer(model, built_in, content, horizon, studio.limits.cells, wide)
+
+        return Arrays(*await runs.call(request, name, work))
 
     return [runs.route(), Route("/studio/series/backtest", backtest, methods=["POST"])]
 
@@ -78,9 +83,11 @@ def read_table(model: Any, built_in: str | None, content: bytes) -> Any:
         path = Path(folder) / "table.csv"
         path.write_bytes(content)
         try:
-            return model.open(str(path))
+            found = model.open(str(path))
         except RecollectError as error:
-            raise Refusal(400, str(error).replace(str(path), "the table").replace(path.name, "the table")) from None
+            raise Refusal(400, str(error).replace(str(path), "the table")) from None
+        notes = tuple(note.replace(str(path), "the table") for note in found.notes)
+        return replace(found, path="the table", notes=notes)
 
 
 def answer(
@@ -104,8 +111,8 @@ def answer(
         "lookback": own.get("lookback"),
         "period": model.period,
         "trained": seen,
-        "notes": [note.replace("table.csv", "the table").replace(found.table.path, "the table") for note in found.notes],
-        "error_charts": [error_chart(found, c, model.period, seen, wide) for c in range(len(columns))],
+        "notes": found.notes,
+        "error_charts": [error_chart(found, c, model.period, seen, wide) for c in range(min(len(columns), SHOWN))],
     }
     arrays = {"values": found.table.values, "mean": found.mean, "lower": found.lower, "upper": found.upper}
     return about, {name: array.astype(np.float32) for name, array in arrays.items()}

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..core.errors import RecollectError
+from ..core.language import LANGUAGES, language
 from ..core.trained import TrainedModel
 from ..core.typed import show
 from ..serve.refusals import Json, Refusal
@@ -24,7 +25,9 @@ MOST = 500  # runs that a view lists
 class TaskRuns:
     """The runs of some tasks. `describe` adds what a view shows of one, from its config.json alone."""
 
-    def __init__(self, studio: Any, view: str, *tasks: str, describe: Callable[..., dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self, studio: Any, view: str, *tasks: str, describe: Callable[..., dict[str, Any]] | None = None
+    ) -> None:
         self.studio, self.view, self.tasks, self.describe = studio, view, tasks, describe
         self.known: dict[str, tuple[int, dict[str, Any] | None]] = {}
 
@@ -122,3 +125,9 @@ def read_numbers(request: Request, name: str, default: int | None = None) -> int
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
         raise Refusal(400, f"{name}: expected a whole number, found {show(text[:40])}", param=name)
     return int(text)
+
+
+def language_of(request: Request) -> str:
+    """The language of the page that asks."""
+    asked = request.headers.get("accept-language", "")[:2]
+    return asked if asked in LANGUAGES else language()

@@ -19,7 +19,7 @@ from ...core.errors import RecollectError
 from ...core.settings import known
 from ...core.trained import Array
 from ...decode import pharaoh
-from .use import LabelModel, pad
+from .use import LabelModel, follow, pad
 
 Rule = Literal["without", "path"]
 RULES = get_args(Rule)
@@ -40,6 +40,7 @@ class Contributions:
     values: Array  # W C
     start: Array  # C: log-odds from which the values count; of `without` NaN, since they sum to nothing
     rule: Rule
+    so_far: Array | None  # W C: the probabilities after each word, had the text ended there
 
 
 def contributions(model: LabelModel, text: str, rule: Rule = "without") -> Contributions:
@@ -74,6 +75,7 @@ def contributions(model: LabelModel, text: str, rule: Rule = "without") -> Contr
         values=values,
         start=start,
         rule=rule,
+        so_far=_after_words(model, tokens, places),
     )
 
 
@@ -136,6 +138,13 @@ def _follow_path(model: LabelModel, tokens: Array) -> tuple[Array, Array]:
         hook.remove()
     values = torch.stack([(grad.mean(dim=0) * own).sum(dim=-1) for grad in grads], dim=1)
     return values.double().cpu().numpy(), start.cpu().numpy()
+
+
+def _after_words(model: LabelModel, tokens: Array, places: Sequence[Array]) -> Array | None:
+    """W C: what the model would say after each word; None of one that answers for whole texts alone."""
+    if model._source.exported is not None or not hasattr(model.module, "initial_state"):
+        return None
+    return follow(model.module, model._classifier.artifacts, tokens)[[int(own[-1]) for own in places]]
 
 
 def _spell(text: str, tokenizer: Any, tokens: Array, places: Sequence[Array]) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ class RatingModel(TrainedModel):
         return self._names.low, self._names.high
 
     def _find(self, name: str | int, kind: str) -> int:
-        known = getattr(self._names, kind)
+        known: tuple[str, ...] = getattr(self._names, kind)
         if str(name) not in known:
             close = difflib.get_close_matches(str(name)[:200], known, n=1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
@@ -134,7 +134,7 @@ def take_apart(model: Any, user: int, item: int) -> Pair:
         )
     biases = (0.0, 0.0)
     if config.bias:
-        biases = float(model.user_bias.weight[user, 0]), float(model.item_bias.weight[item, 0])
+        biases = model.user_bias.weight[user, 0].item(), model.item_bias.weight[item, 0].item()
     return Pair(mine, theirs, *biases, float(model.mean))
 
 

@@ -55,8 +55,8 @@ def backtest(forecaster: Forecaster, table: Table, horizon: int | None = None, m
     known = count_known(table, covariates, last) if covariates.known else ahead
     beside = read_beside(table.part(first, len(table.values)), covariates, last - first, min(ahead, known))
     end = len(values) - max(0, ahead - known)
-    measured = ~np.isnan(used.values).any(axis=1)
-    origins = [origin for origin in range(lookback, end + 1) if measured[origin - 1]]
+    measured = np.flatnonzero(~np.isnan(used.values).any(axis=1)) + 1
+    origins: list[int] = measured[(measured >= lookback) & (measured <= end)].tolist()
     if not origins:
         raise DataError(
             f"{table.path}: expected rows of known columns for {ahead:,} points ahead, found fewer; lower the horizon"

@@ -138,9 +138,11 @@ class SeriesModel(TrainedModel):
         return list(fill(self._forecaster, self.open(table)))
 
     def open(self, table: Any) -> Table:
-        """A table with the columns of the run, from a file or from memory."""
+        """A table with the columns of the run, from a file or from memory; one that was opened stays as it is."""
         from ...data import tables
 
+        if isinstance(table, Table):
+            return table
         if not tables.is_table(table):
             return self._forecaster.open_file(str(table))
         text = tables.to_csv(table, "the table", self.columns)
