@@ -59,7 +59,8 @@ def routes(studio: Any) -> list[Route]:
 def describe(folder: RunFolder, config: dict[str, Any]) -> dict[str, Any]:
     """What a table must have for this run."""
     task, corpus = config.get("series") or {}, config.get("corpus") or {}
-    columns = corpus.get("columns") if isinstance(corpus.get("columns"), list) else []
+    columns: Any = corpus.get("columns")
+    columns = columns if isinstance(columns, list) else []
     return {
         "columns": [str(column)[:80] for column in columns[:SHOWN]],
         "lookback": task.get("lookback"),

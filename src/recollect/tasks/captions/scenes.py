@@ -135,7 +135,8 @@ def _read_thing(words: list[str]) -> Thing:
     for word, some in zip(words, known, strict=True):
         if word not in some:
             raise DataError(f"words: expected one of {', '.join(some)}, found {show(word[:40])}")
-    return Thing(*words[1:])
+    _, size, colour, shape = words
+    return Thing(size, colour, shape)
 
 
 def _thing(draw: np.random.Generator) -> Thing:
