@@ -9,11 +9,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..core.errors import RecollectError
+from ..core.language import localize, speaking
 from ..serve.bodies import check_count, check_type, read_body, read_request
 from ..serve.refusals import Json, Refusal
 from ..serve.task_routes import check_picture
 from .arrays import Arrays
-from .task_runs import TaskRuns, check_number, read_numbers
+from .task_runs import TaskRuns, check_number, language_of, read_numbers
 
 BEAM = 8
 SEEDS = 999_999_999
@@ -40,8 +41,13 @@ def routes(studio: Any) -> list[Route]:
         check_number(beam, 1, BEAM, "beam")
         content = await read_body(request, studio.limits.picture, studio.limits.body_seconds)
         check_picture(content, studio.limits.pixels)
-        found = await runs.call(request, request.query_params.get("run"), lambda model: answer(model, content, beam))
-        return Arrays(*found)
+        own = language_of(request)
+
+        def work(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+            with speaking(own):  # what is said of how it was read
+                return answer(model, content, beam)
+
+        return Arrays(*await runs.call(request, request.query_params.get("run"), work))
 
     async def draw(request: Request) -> Response:
         asked = await read_request(request, SceneRequest, studio.limits)
@@ -82,7 +88,7 @@ def answer(model: Any, content: bytes, beam: int | None) -> tuple[dict[str, Any]
         "finished": found.finished,
         "words": found.words,
         "kind": found.kind,
-        "notes": [note.replace("the picture: ", "") for note in found.notes],
+        "notes": [localize(note) for note in found.notes],
     }
     gaze = np.zeros((0, 1, 1)) if found.gaze is None else found.gaze
     return about, {"picture": shown, "seen": seen, "gaze": gaze.astype(np.float32)}

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..core.errors import RecollectError
-from ..core.language import speaking
+from ..core.language import localize, speaking
 from ..core.typed import show
 from ..report.drawing import chart
 from ..report.series import split_unit
@@ -112,7 +112,7 @@ def answer(
         "lookback": own.get("lookback"),
         "period": model.period,
         "trained": seen,
-        "notes": found.notes,
+        "notes": [localize(note) for note in found.notes],
         "error_charts": [error_chart(found, c, model.period, seen, wide) for c in range(min(len(columns), SHOWN))],
     }
     arrays = {"values": found.table.values, "mean": found.mean, "lower": found.lower, "upper": found.upper}

@@ -106,7 +106,7 @@ export async function mount(root, params, context) {
       about,
       h("div.row.small-picture", seen, h("div", h("p.note", t("What the model sees: {wide} × {high} pixels.", { wide: answer.seen.shape[1], high: answer.seen.shape[0] })), h("p.note.gazing"), segmentsOf())),
       captions ? h("p", h("span.badge", { class: right ? "badge good" : "badge bad" }, right ? t("right") : t("wrong")), " ", t("The scene shows: {caption}", { caption: captions[0] })) : null,
-      answer.notes.map((note) => h("p.note", t(note))),
+      answer.notes.map((note) => h("p.note", note)),
       answer.texts.length > 1
         ? h("div.best", h("h3", t("What else it considered, with the score that decides: the log probability, set against the length; nearer 0 is likelier")), h("ol", answer.texts.map((text, i) => h("li", h("span", text), h("span.note.n", answer.scores[i].toFixed(2).replace("-", "−"))))))
         : null,

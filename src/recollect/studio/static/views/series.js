@@ -102,7 +102,7 @@ export async function mount(root, params, context) {
       notes,
     );
     fill(errors, answer.error_charts[state.column] ? svg(answer.error_charts[state.column]) : h("p.note", t("No origin lies after what the run was trained on.")));
-    fill(notes, answer.notes.map((note) => h("p.note", t(note))));
+    fill(notes, answer.notes.map((note) => h("p.note", note)));
     move(place);
   }
 
@@ -164,7 +164,7 @@ export async function mount(root, params, context) {
       numbers,
       h(
         "table",
-        h("thead", h("tr", [t("time"), t("forecast"), t("interval"), t("came"), t("error")].map((name, i) => h(i ? "th.n" : "th", { scope: "col" }, name)))),
+        h("thead", h("tr", [t("time"), t("forecast"), t("interval"), t("came"), t("off by")].map((name, i) => h(i ? "th.n" : "th", { scope: "col" }, name)))),
         h("tbody", Array.from({ length: Math.min(answer.horizon, 48) }, (_, k) => {
           const [mean, low, high, came] = [table.mean(place, k), table.lower(place, k), table.upper(place, k), table.value(origin + k)];
           const out = Number.isFinite(came) && Number.isFinite(low) && (came < low || came > high);
