@@ -13,4 +13,4 @@ class Limits(ServeLimits):
     lanes: int = at_least(1, default=18)
     pages: int = at_least(1, default=64)
     marks: int = at_least(1, default=64)
-    text: int = at_least(1, default=4_096)
+    text: int = at_least(1, default=2_000)
