@@ -49,7 +49,7 @@ def backtest(forecaster: Forecaster, table: Table, horizon: int | None = None, m
             f"{table.path}: expected at least {lookback:,} rows, the look-back of the run, found {len(values):,}; "
             "give more rows"
         )
-    ahead = horizon or forecaster.horizon
+    ahead = forecaster.horizon if horizon is None else horizon
     if not 1 <= ahead <= POINTS:
         raise DataError(f"backtest: expected a horizon of at least 1 and at most {POINTS:,}, found {ahead:,}")
     known = count_known(table, covariates, last) if covariates.known else ahead
