@@ -32,6 +32,8 @@ COOKIE = "recollect_studio"
 class Studio:
     """What the pages stand on."""
 
+    text_pages: Any = None  # the open pages of the text view
+
     def __init__(self, folders: Sequence[Path] = (), runs: Sequence[str] = (), limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.registry = Registry(folders, runs)

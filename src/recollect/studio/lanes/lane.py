@@ -13,6 +13,7 @@ from .pictures import PROBE, explain, find_pictures, replace_value
 
 LIKELIEST = 8  # next tokens that are told by name
 SHARES = 1_024  # tokens of a vocabulary whose whole distribution is kept, to tell how far two are apart
+LARGEST = 1_000_000  # value that a number may be set to
 SAMPLE = "the quick brown fox jumps over the lazy dog and then it sleeps. "
 
 
@@ -129,6 +130,8 @@ class Lane:
             raise Refusal(400, f"edit: expected a picture of the state of {self.name}, found another", param="edits")
         if not 0 <= edit.unit < int(np.prod(picture.shape)):
             raise Refusal(400, "edit: expected a number of the picture, found one beyond it", param="edits")
+        if not abs(edit.value) <= LARGEST:
+            raise Refusal(400, f"edit: expected a value of at most {LARGEST:,}, found more", param="edits")
 
 
 def summarize(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:
