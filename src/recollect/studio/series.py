@@ -26,6 +26,7 @@ NUMBERS = 200_000  # of all forecasts of a table together: how many origins that
 ORIGINS = 400
 HORIZON = 500
 SHOWN = 24  # columns
+MESSAGES = ("mean error by distance", "mean error")  # of the chart
 
 
 def routes(studio: Any) -> list[Route]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import recollect
-from tasks import cases
 from export import made
+from tasks import cases
 
 
 @pytest.fixture(scope="module")

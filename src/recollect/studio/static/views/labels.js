@@ -11,6 +11,7 @@ const EXAMPLES = { opinions: ["the film was not bad", "although the acting was s
 const LONGEST = 2000;
 const SHOWN = 8; // labels with bars
 const MOST = 8 << 20;
+const sure = (value) => (value > 0.9995 ? "> 99.9 %" : value < 0.0005 ? "< 0.1 %" : value > 0.995 ? `${(100 * value).toFixed(1)} %` : percent(value));
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
 
 export async function mount(root, params, context) {
@@ -87,7 +88,7 @@ export async function mount(root, params, context) {
       "div.probabilities",
       { role: "group", "aria-label": t("Probability of each label") },
       order.map(([value, i]) =>
-        h("button.probability", { type: "button", "aria-pressed": String(i === chosen), on: { click: () => pick(i) } }, h("span.name", answer.labels[i]), h("span.track", h("span.bar", { style: { width: `${(100 * value).toFixed(2)}%` } })), h("span.n", value > 0.9995 ? "> 99.9 %" : percent(value))),
+        h("button.probability", { type: "button", "aria-pressed": String(i === chosen), on: { click: () => pick(i) } }, h("span.name", answer.labels[i]), h("span.track", h("span.bar", { style: { width: `${(100 * value).toFixed(2)}%` } })), h("span.n", sure(value))),
       ),
     );
   }
@@ -121,7 +122,7 @@ export async function mount(root, params, context) {
     );
   }
 
-  const sure = (value) => (value > 0.9995 ? "> 99.9 %" : percent(value));
+  
 
   // What it would say had the sentence ended at each word
   function soFar(chosen) {

@@ -96,7 +96,7 @@ export async function mount(root, params, context) {
     fill(
       words,
       names.map((word, i) =>
-        h("button.word", { type: "button", "aria-pressed": String(i === state.word), on: { click: () => show(i), keydown: step } }, i ? (word === "<end>" ? "⏎" : word.replaceAll("␣", " ").trim() || "␣") : t("the picture")),
+        h("button.token", { type: "button", "aria-pressed": String(i === state.word), on: { click: () => show(i), keydown: step } }, i ? (word === "<end>" ? "⏎" : word.replaceAll("␣", " ").trim() || "␣") : t("the picture")),
       ),
     );
     words.querySelector("button").classList.add("whole");

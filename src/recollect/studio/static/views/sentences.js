@@ -230,7 +230,7 @@ function drawAlignment({ t, run, answer, best, weights, label }) {
   const chips = { source: [], target: [] };
   const make = (side, words) => {
     const items = words.map((word, i) => {
-      const chip = h("button.word", { type: "button" }, word.text || " ");
+      const chip = h("button.token", { type: "button" }, word.text || " ");
       if (word.word < 0) chip.classList.add("end");
       chip.setAttribute("aria-label", describe(side, i));
       chip.addEventListener("pointerenter", () => light(side, i));
