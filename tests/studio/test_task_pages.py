@@ -249,8 +249,8 @@ def test_the_origin_slides_and_the_numbers_are_the_models(running, open_studio):
         assert first[0] == str(1700 + origin)
         assert float(first[1].replace("−", "-")) == pytest.approx(wanted.mean[0, 0], abs=0.51)
         assert float(first[3]) == pytest.approx(values[origin], abs=0.51)
-    strip = page.locator(".strip-chart").bounding_box()
-    page.mouse.click(strip["x"] + strip["width"] * 0.5, strip["y"] + 20)
+    wide = page.locator(".strip-chart").bounding_box()["width"]
+    page.locator(".strip-chart").click(position={"x": wide / 2, "y": 20})
     until(page, "Number(new URLSearchParams(location.hash.split('?')[1]).get('origin')) < 200")
     assert "not counted" in page.locator(".facts").inner_text()
     page.get_by_role("button", name="the whole series").click()
