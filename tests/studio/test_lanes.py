@@ -38,7 +38,7 @@ def read(lane, text, edits=(), track=None):
 def same(a, b):
     """Whether two columns are the same bits."""
     arrays = [(x.values[key], y.values[key]) for x, y in ((a, b),) for key in a.values]
-    arrays += [(a.shares, b.shares), (a.likeliest, b.likeliest), (a.spread, b.spread)]
+    arrays += [(a.shares, b.shares), (a.likeliest, b.likeliest), (a.bits, b.bits)]
     equal_surprise = a.surprise == b.surprise or (np.isnan(a.surprise) and np.isnan(b.surprise))
     return equal_surprise and all(np.array_equal(x, y) for x, y in arrays)
 
