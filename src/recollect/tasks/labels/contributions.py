@@ -18,8 +18,6 @@ import numpy as np
 from ...core.errors import RecollectError
 from ...core.settings import known
 from ...core.trained import Array
-from ...decode import pharaoh
-from .use import LabelModel, follow, pad
 
 Rule = Literal["without", "path"]
 RULES = get_args(Rule)
@@ -43,8 +41,10 @@ class Contributions:
     so_far: Array | None  # W C: the probabilities after each word, had the text ended there
 
 
-def contributions(model: LabelModel, text: str, rule: Rule = "without") -> Contributions:
-    """Of a classifier of texts."""
+def contributions(model: Any, text: str, rule: Rule = "without") -> Contributions:
+    """Of a classifier of texts, a `LabelModel`."""
+    from ...decode import pharaoh
+
     known("rule", rule, RULES)
     artifacts = model._classifier.artifacts
     if artifacts.tokenizer is None:
@@ -86,7 +86,7 @@ def log_odds(probabilities: Array) -> Array:
     return np.log(np.maximum(p, FLOOR)) - np.log(np.maximum(rest, FLOOR))
 
 
-def _leave_out(model: LabelModel, tokens: Array, numbers: Array, found: Array) -> Array:
+def _leave_out(model: Any, tokens: Array, numbers: Array, found: Array) -> Array:
     """W C: how far the log-odds fall without each word; of a text of one word, down to those of an even choice."""
     count = int(numbers.max()) + 1
     even = np.full(len(found), 1 / len(found))
@@ -101,9 +101,11 @@ def _leave_out(model: LabelModel, tokens: Array, numbers: Array, found: Array) -
     return log_odds(found) - log_odds(after)
 
 
-def _follow_path(model: LabelModel, tokens: Array) -> tuple[Array, Array]:
+def _follow_path(model: Any, tokens: Array) -> tuple[Array, Array]:
     """T C of each token, and the log-odds C at the start of the path."""
     import torch
+
+    from .use import pad
 
     module = model.module
     if not isinstance(getattr(module, "enter", None), torch.nn.Module):
@@ -140,10 +142,12 @@ def _follow_path(model: LabelModel, tokens: Array) -> tuple[Array, Array]:
     return values.double().cpu().numpy(), start.cpu().numpy()
 
 
-def _after_words(model: LabelModel, tokens: Array, places: Sequence[Array]) -> Array | None:
+def _after_words(model: Any, tokens: Array, places: Sequence[Array]) -> Array | None:
     """W C: what the model would say after each word; None of one that answers for whole texts alone."""
     if model._source.exported is not None or not hasattr(model.module, "initial_state"):
         return None
+    from .use import follow
+
     return follow(model.module, model._classifier.artifacts, tokens)[[int(own[-1]) for own in places]]
 
 

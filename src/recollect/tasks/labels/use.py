@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from ...data.files import DataError, lines
 from ...data.sound import Sound, is_sound, read_sound
 from ...data.sound.listing import find_recordings, is_recording
 from .cells import is_table, read_cells, read_column
+from .contributions import Contributions, Rule, contributions
 from .labelled import Artifacts, Sounds, load_artifacts
 from .recordings import Reader
-
-if TYPE_CHECKING:
-    from .contributions import Contributions
 
 BATCH = 256
 BLOCK = 4096  # lines that are read before they are sorted into batches
@@ -186,7 +184,7 @@ class LabelModel(TrainedModel):
             raise RecollectError("hop: expected a model of recordings, found another")
         return sound.mel.hop / 1_000
 
-    def contributions(self, text: str, rule: str = "without") -> "Contributions":
+    def contributions(self, text: str, rule: Rule = "without") -> Contributions:
         """What each word of a text contributes to each label, in log-odds.
 
         `without`: how far the log-odds fall when the word is left out. `path`: gradient × input along the path from
@@ -197,9 +195,7 @@ class LabelModel(TrainedModel):
             >>> model.labels[int(found.values[3].argmax())]
             'positive'
         """
-        from .contributions import contributions
-
-        return contributions(self, text, rule)  # type: ignore[arg-type]
+        return contributions(self, text, rule)
 
 
 def as_line(row: Any) -> str:

@@ -1,7 +1,7 @@
 """Where a translation came from: weights over the source for each token written, by every layer and head, and by
 influence, which translators without attention have too."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,23 +12,7 @@ from ...decode import pharaoh
 from ...decode.beam import Hypothesis
 from ...decode.translate import encode, looks
 from .instruments import source_influence
-
-MEAN, INFLUENCE = "mean", "influence"
-
-
-class Trace(NamedTuple):
-    """Weights of one translation; tokens have their ends, and of each the word that it belongs to (−1: the end's)."""
-
-    source: tuple[str, ...]  # S
-    target: tuple[str, ...]  # T
-    source_words: tuple[int, ...]
-    target_words: tuple[int, ...]
-    maps: dict[str, Array]  # `layer 1 head 1` …, their `mean`, where there is attention; `influence`: T S each
-
-    @property
-    def attends(self) -> bool:
-        """Whether the translator has weights of its own."""
-        return MEAN in self.maps
+from .use import INFLUENCE, MEAN, Trace
 
 
 def trace(run: LoadedRun[Any, Any], ids: Array, hypothesis: Hypothesis) -> Trace:

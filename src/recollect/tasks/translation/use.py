@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,7 @@ from ...decode.beam import Hypothesis
 from ...decode.translate import LINES, hypotheses, lines, one_line
 from ..decoding import DecodingModel, search_settings
 
-if TYPE_CHECKING:
-    from .tracing import Trace
-
+MEAN, INFLUENCE = "mean", "influence"  # maps beside those of layers and heads
 OPTIONS = (*(own.name for own in fields(Search)), "alignments", "layer", "head", "together")
 
 
@@ -50,6 +48,21 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+
+class Trace(NamedTuple):
+    """Weights of one translation; tokens have their ends, and of each the word that it belongs to (−1: the end's)."""
+
+    source: tuple[str, ...]  # S
+    target: tuple[str, ...]  # T
+    source_words: tuple[int, ...]
+    target_words: tuple[int, ...]
+    maps: dict[str, Array]  # `layer 1 head 1` …, their `mean`, where there is attention; `influence`: T S each
+
+    @property
+    def attends(self) -> bool:
+        """Whether the translator has weights of its own."""
+        return MEAN in self.maps
 
 
 def check_lengths(texts: Iterable[str]) -> Iterator[str]:
@@ -105,7 +118,7 @@ class TranslationModel(DecodingModel):
 
     def trace(
         self, text: str, *, beam: int | None = None, nbest: int = 1, **options: Any
-    ) -> "tuple[Translation, tuple[Trace, ...]]":
+    ) -> tuple[Translation, tuple[Trace, ...]]:
         """The translations of a line, and where each came from, by every layer and head, and by influence.
 
         >>> model = recollect.load("demo-translation")

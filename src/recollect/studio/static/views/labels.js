@@ -23,7 +23,7 @@ export async function mount(root, params, context) {
     h("p.lead", t("A classifier reads a text word by word and says at its end which label fits. Each word is shaded by what it contributed: blue speaks for the label, orange against it.")),
   ];
   if (!runs.length) {
-    fill(root, head, missing(t, t("There is no classifier here yet. Train one on a file with a text, a tab and its label in each line, or on generated opinions:"), ["recollect train labels --data FILE.tsv", "recollect train labels --recipe recipes/labels/demo.json"]));
+    fill(root, head, missing(t, t("There is no classifier here yet. Train one on a file with a text, a tab and its label in each line, or on generated opinions:"), ["recollect train labels --data FILE.tsv", "recollect train labels --data opinions"]));
     return { unmount() {}, state: () => params };
   }
   const state = { run: chosenOf(runs, params.run, 1)[0], rule: params.rule === "path" ? "path" : "without", label: params.label || "" };

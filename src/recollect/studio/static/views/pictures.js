@@ -18,7 +18,7 @@ export async function mount(root, params, context) {
     h("p.lead", t("A captioner writes word by word, and before each word it looks at the picture anew. Step through the words: what it looked at for this word stays clear, the rest fades.")),
   ];
   if (!runs.length) {
-    fill(root, head, missing(t, t("There is no captioner here yet. This trains one on drawn scenes, in some minutes:"), ["recollect train captions --recipe recipes/captions/demo.json"]));
+    fill(root, head, missing(t, t("There is no captioner here yet. This trains one on drawn scenes, in some minutes:"), ["recollect train captions"]));
     return { unmount() {}, state: () => params };
   }
   const state = { run: chosenOf(runs, params.run, 1)[0], number: Number(params.number) || 1, words: params.words || "", beam: ["1", "2", "5"].includes(params.beam) ? params.beam : "", word: Number(params.word) || 0, overlay: params.overlay === "map" ? "map" : "light" };

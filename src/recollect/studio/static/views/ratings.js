@@ -24,7 +24,7 @@ export async function mount(root, params, context) {
     h("p.lead", t("A user is a vector of tastes, an item a vector of the same length, and the score is how well they agree: the dot product, plus how kind the user and how good the item is in general. Attention scores its queries and keys by the same product.")),
   ];
   if (!runs.length) {
-    fill(root, head, missing(t, t("There is no run of ratings here yet. This trains one on generated ratings, in some seconds:"), ["recollect train ratings --recipe recipes/ratings/demo.json"]));
+    fill(root, head, missing(t, t("There is no run of ratings here yet. This trains one on generated ratings, in some seconds:"), ["recollect train ratings --set dim=2"]));
     return { unmount() {}, state: () => params };
   }
   const state = { run: chosenOf(runs, params.run, 1)[0], user: params.user || "", item: params.item || "" };

@@ -36,7 +36,7 @@ export async function mount(root, params, context) {
     h("p.lead", t("Type a sentence: every translator that is chosen writes its own. Point at a word of a translation and the source words that it came from light up, the stronger the more they count; point at a source word to see where it went.")),
   ];
   if (!runs.length) {
-    fill(root, head, missing(t, t("There is no translator here yet. This trains one on numbers in words, in some minutes:"), ["recollect train translation --pair en-fr --steps 2000"]));
+    fill(root, head, missing(t, t("There is no translator here yet. This trains one on numbers in words, in some minutes:"), ["recollect train translation --pair en-fr --model attend"]));
     return { unmount() {}, state: () => params };
   }
   fill(

@@ -19,7 +19,7 @@ export async function mount(root, params, context) {
     h("p.lead", t("A forecaster has seen the series up to the origin and nothing after it. Slide the origin along: the line goes on as the forecaster expects, the band is where it expects most of what comes, and what really came stands beside it.")),
   ];
   if (!runs.length) {
-    fill(root, head, missing(t, t("There is no forecaster here yet. This trains one on the yearly sunspot numbers, in a minute:"), ["recollect train series --recipe recipes/series/demo.json"]));
+    fill(root, head, missing(t, t("There is no forecaster here yet. This trains one on the yearly sunspot numbers, in a minute:"), ["recollect train series --data sunspots --set lookback=22 --set horizon=6"]));
     return { unmount() {}, state: () => params };
   }
   const ownOf = (name) => { const data = runs.find((run) => run.name === name).data; return BUILT_IN.includes(data) ? data : ""; };
