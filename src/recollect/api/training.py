@@ -33,6 +33,7 @@ def train(
     of: Sequence[str | os.PathLike[str]] = (),
     device: str = "auto",
     data_dir: str | None = None,
+    shard: bool = False,
     progress: bool = True,
     **settings: Any,
 ) -> TrainedModel:
@@ -41,7 +42,8 @@ def train(
     `task` and `model` are names, such as "text" and "lstm"; `data` are files, a known set, or for tables (series,
     labels, ratings) an array, a dictionary of columns, or a data frame, which is written beside the run as CSV.
     `params` solves the width for so many parameters. Every other setting has the name that docs/settings.md gives it:
-    `steps`, `width`, `lr`, `seed`, `dropout`, …
+    `steps`, `width`, `lr`, `seed`, `dropout`, …; in a program that torchrun starts, all ranks call this, and `shard`
+    divides the weights among them.
 
         >>> model = recollect.train("recall", model="lstm", width=8, steps=2, eval_rows=8, out=folder, progress=False)
         >>> model.task, model.model
@@ -49,7 +51,7 @@ def train(
     """
     folder, _ = run_training(
         task, data, model=model, params=params, out=out, recipe=recipe, init=init, of=of, device=device,
-        data_dir=data_dir, progress=progress, settings=settings,
+        data_dir=data_dir, shard=shard, progress=progress, settings=settings,
     )  # fmt: skip
     return load(folder, device=device if device != "auto" else "cpu", data_dir=data_dir)
 
@@ -67,6 +69,7 @@ def run_training(
     of: Sequence[str | os.PathLike[str]],
     device: str,
     data_dir: str | None,
+    shard: bool = False,
     progress: bool,
     settings: Mapping[str, Any],
 ) -> tuple[Path, dict[str, Any]]:
@@ -97,7 +100,8 @@ def run_training(
     read = base.data_settings() | name_data(data, place) | dict(sources or {})
     config = runs.configure(kind, base.settings | own, model=model, **read)
     wanted = read_count(base.params if params is None else params, "params")
-    found = runs.train(kind, config, str(place), params=wanted, init=None if init is None else str(init), **given)
+    first = None if init is None else str(init)
+    found = runs.train(kind, config, str(place), params=wanted, init=first, shard=shard, **given)
     return place, found
 
 
@@ -143,7 +147,14 @@ def resume(
 
 
 def run_resume(
-    run: str, *, task: str | None, steps: int | None, device: str, data_dir: str | None, progress: bool
+    run: str,
+    *,
+    task: str | None,
+    steps: int | None,
+    device: str,
+    data_dir: str | None,
+    shard: bool = False,
+    progress: bool,
 ) -> dict[str, Any]:
     """Go on with a stopped run (of `task`, where one is named): its evaluation."""
     from ..training import run as runs
@@ -151,8 +162,9 @@ def run_resume(
 
     kind, where = None if task is None else tasks.find(task), check_device(device)
     return runs.resume(
-        run, task=kind, device=where, data_dir=data_dir, longer=steps, progress=Progress(quiet=not progress)
-    )
+        run, task=kind, device=where, data_dir=data_dir, longer=steps, shard=shard,
+        progress=Progress(quiet=not progress),
+    )  # fmt: skip
 
 
 def verify(run: str | os.PathLike[str]) -> dict[str, Any]:

@@ -46,13 +46,10 @@ def routes(studio: Any) -> list[Route]:
 
 
 def describe(folder: RunFolder, config: dict[str, Any]) -> dict[str, Any]:
-    """How a translator looks at its source, and its languages where they are known."""
-    model, data = config.get("model") or {}, config.get("data") or {}
+    """The languages of a translator, where its data name them."""
+    data = config.get("data") or {}
     pair = data.get("pair") if isinstance(data, dict) else None
-    return {
-        "pair": pair[:40] if isinstance(pair, str) else None,
-        "attends": model.get("name") not in ("fixed", "context") and not str(model.get("name")).startswith("own-"),
-    }
+    return {"pair": pair[:40] if isinstance(pair, str) else None}
 
 
 def answer(model: Any, asked: Trace) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -137,7 +137,7 @@ export async function mount(root, params, context) {
         body,
         drawn.element,
         mapsOf(best, map),
-        h("p.note", map === "influence" ? (run.attends ? t("Influence: how much the probability of each token that was written moves with the vector of each source token, by gradient. It can be set beside the attention.") : t("This translator keeps the source in one vector and has no weights over its words. What is shown is influence, by gradient: how much the probability of each token that was written moves with the vector of each source token.")) : t("Attention: the weights with which the translator mixed what it had read of the source when it wrote the word; they sum to 1.")),
+        h("p.note", map === "influence" ? (names.length > 1 ? t("Influence: how much the probability of each token that was written moves with the vector of each source token, by gradient. It can be set beside the attention.") : t("This translator keeps the source in one vector and has no weights over its words. What is shown is influence, by gradient: how much the probability of each token that was written moves with the vector of each source token.")) : t("Attention: the weights with which the translator mixed what it had read of the source when it wrote the word; they sum to 1.")),
         answer.translations.length > 1 ? listOf() : null,
         best.finished ? null : h("p.note", t("The translation was cut off at the longest that is written.")),
       );
@@ -259,7 +259,7 @@ function drawAlignment({ t, run, answer, best, weights, label }) {
     const order = shares.map((value, j) => [value, j]).sort((a, b) => b[0] - a[0]).slice(0, 3).filter(([value]) => value >= 0.01);
     const said = order.map(([value, j]) => `${others[j].word < 0 ? t("end") : others[j].text} ${percent(value)}`).join(", ");
     const name = own.word < 0 ? t("end") : own.text;
-    return side === "target" ? t("{word} ← {words}", { word: name, words: said }) : t("{word} → {words}", { word: name, words: said || t("nothing") });
+    return side === "target" ? `${name} ← ${said}` : `${name} → ${said || t("nothing")}`;
   }
   let lit = null;
   function light(side, i) {

@@ -168,7 +168,7 @@ export async function mount(root, params, context) {
         h("tbody", Array.from({ length: Math.min(answer.horizon, 48) }, (_, k) => {
           const [mean, low, high, came] = [table.mean(place, k), table.lower(place, k), table.upper(place, k), table.value(origin + k)];
           const out = Number.isFinite(came) && Number.isFinite(low) && (came < low || came > high);
-          return h("tr", h("td", answer.times[origin + k] ?? ""), h("td.n", short(mean)), h("td.n", Number.isFinite(low) ? t("{low} to {high}", { low: short(low), high: short(high) }) : "–"), h("td.n", { class: out ? "n out" : "n" }, Number.isFinite(came) ? `${short(came)}${out ? " !" : ""}` : "–"), h("td.n", Number.isFinite(came) ? short(came - mean) : "–"));
+          return h("tr", h("td", answer.times[origin + k] ?? ""), h("td.n", short(mean)), h("td.n", Number.isFinite(low) ? `${short(low)} … ${short(high)}` : "–"), h("td.n", { class: out ? "n out" : "n" }, Number.isFinite(came) ? `${short(came)}${out ? " !" : ""}` : "–"), h("td.n", Number.isFinite(came) ? short(came - mean) : "–"));
         })),
       ),
     );
@@ -249,7 +249,7 @@ export async function mount(root, params, context) {
       const k = row - origin;
       const said = [answer.times[row]];
       if (Number.isFinite(table.value(row))) said.push(`${t("measured")} ${short(table.value(row))}`);
-      if (k >= 0 && k < ahead) said.push(`${t("forecast")} ${short(table.mean(place, k))}${Number.isFinite(table.lower(place, k)) ? ` (${t("{low} to {high}", { low: short(table.lower(place, k)), high: short(table.upper(place, k)) })})` : ""}`);
+      if (k >= 0 && k < ahead) said.push(`${t("forecast")} ${short(table.mean(place, k))}${Number.isFinite(table.lower(place, k)) ? ` (${`${short(table.lower(place, k))} … ${short(table.upper(place, k))}`})` : ""}`);
       showTip(said.join("\n"), event.clientX, event.clientY);
     });
     drawn.addEventListener("pointerleave", hideTip);
