@@ -12,19 +12,21 @@ import numpy as np
 import pytest
 
 import recollect
+from export import made
 from recollect.studio.app import Studio
 from recollect.studio.limits import Limits
 from recollect.training.folder import shipped
 from serve.asgi import HOST, TOKEN, Client
+from tasks import cases
 
 TYPES = {"float32": "<f4", "uint8": "|u1"}
 
 
 @pytest.fixture(scope="module")
 def client():
-    made = Studio([], shipped(), Limits())
-    yield Client(made.application(hosts=frozenset({HOST}), token=TOKEN))
-    made.close()
+    own = Studio([], shipped(), Limits())
+    yield Client(own.application(hosts=frozenset({HOST}), token=TOKEN))
+    own.close()
 
 
 def unpack(answer):
@@ -86,12 +88,12 @@ def test_runs_of_a_folder_come_after_those_that_ship_and_broken_ones_not_at_all(
         (place / "config.json").write_text(text)
     (tmp_path / "untrained").mkdir()
     (tmp_path / "untrained" / "config.json").write_text((source / "config.json").read_text())
-    made = Studio([tmp_path], ["demo-ratings"], Limits())
-    own = Client(made.application(hosts=frozenset({HOST}), token=TOKEN))
+    studio = Studio([tmp_path], ["demo-ratings"], Limits())
+    own = Client(studio.application(hosts=frozenset({HOST}), token=TOKEN))
     assert [run["name"] for run in own.get("/studio/ratings/runs").json()["runs"]] == ["demo-ratings", "mine"]
     assert str(tmp_path) not in own.get("/studio/ratings/runs").body.decode()
     assert own.get("/studio/ratings/names?run=mine").status == 200
-    made.close()
+    studio.close()
 
 
 def test_a_sentence_and_its_maps_are_those_of_the_model(client):
@@ -297,3 +299,35 @@ def test_a_pair_of_nobody_is_refused(client):
     assert answer.status == 400
     assert "items: expected" in answer.error
     assert client.get("/studio/ratings/pair?run=demo-ratings").status == 400
+
+
+@pytest.fixture(scope="module")
+def film_client(tmp_path_factory):
+    """A studio over an untrained model of films."""
+    place = tmp_path_factory.mktemp("films")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RECOLLECT_CACHE", str(place / "cache"))
+        cases.write_data(place)
+        (place / "runs").mkdir()
+        made.make(place / "made", place, "films").path.rename(place / "runs" / "own-films")
+    own = Studio([place / "runs"], [], Limits())
+    yield Client(own.application(hosts=frozenset({HOST}), token=TOKEN)), place / "runs" / "own-films"
+    own.close()
+
+
+def test_a_film_and_its_gaze_are_those_of_the_model(film_client):
+    from PIL import Image
+
+    client, place = film_client
+    content = io.BytesIO()
+    frames = [Image.new("RGB", (40, 30), (n * 40, 90, 90)) for n in range(5)]
+    frames[0].save(content, "GIF", save_all=True, append_images=frames[1:])
+    where = "/studio/pictures/describe?run=own-films&beam=1"
+    about, arrays = unpack(client.post(where, content.getvalue(), headers={"content-type": "image/gif"}))
+    wanted = recollect.load(str(place), engine="torch").caption(content.getvalue(), beam=1, gaze=True)
+    assert about["words"] == list(wanted.words)
+    np.testing.assert_allclose(arrays["gaze"], wanted.gaze, atol=1e-6)
+    assert arrays["picture"].shape == (5, 30, 40, 3)
+    scene, drawn = unpack(client.post("/studio/pictures/scene", {"run": "own-films", "number": 3, "beam": 1}))
+    assert len(scene["captions"]) == 1
+    assert drawn["picture"].ndim == 4

@@ -1,4 +1,4 @@
-"""Picture to words: a picture dropped in, or a scene that is drawn here; its caption, and where each word looked."""
+"""Picture to words: a picture or film dropped in, or a scene drawn here; its caption, and where each word looked."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from .arrays import Arrays
 from .task_runs import TaskRuns, check_number, language_of, read_numbers
 
 BEAM = 8
+FILM = 4  # axes of an array of a film: frames, rows, columns, colours
 SEEDS = 999_999_999
 WORDS = 200  # characters of a scene's words
 
@@ -33,7 +34,7 @@ class SceneRequest:
 
 def routes(studio: Any) -> list[Route]:
     """Routes under /studio/pictures."""
-    runs = TaskRuns(studio, "pictures", "captions")
+    runs = TaskRuns(studio, "pictures", "captions", "films")
 
     async def describe(request: Request) -> Response:
         check_type(request, "image/", "application/octet-stream")
@@ -54,10 +55,12 @@ def routes(studio: Any) -> list[Route]:
         check_number(asked.number, 0, SEEDS, "number")
         check_number(asked.beam, 1, BEAM, "beam")
         check_count(len(asked.words), WORDS, "characters", "words")
-        image, captions = draw_scene(asked.number, asked.words)
+        own = language_of(request)
 
         def work(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-            about, arrays = answer(model, as_png(image), asked.beam)
+            image, captions = draw_film(asked.number) if model.axes == FILM else draw_scene(asked.number, asked.words)
+            with speaking(own):
+                about, arrays = answer(model, image if model.axes == FILM else as_png(image), asked.beam)
             return about | {"captions": captions}, arrays
 
         return Arrays(*await runs.call(request, asked.run, work))
@@ -77,8 +80,8 @@ def routes(studio: Any) -> list[Route]:
     ]
 
 
-def answer(model: Any, content: bytes, beam: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The captions of a picture, the best one's words, and the arrays: the picture, as it was seen, and the gaze."""
+def answer(model: Any, content: Any, beam: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The captions of a picture or film, the best one's words, and arrays: it itself, as it was seen, and the gaze."""
     options = {} if beam is None else {"beam": beam}
     found = model.caption(content, nbest=min(3, beam or 3), gaze=True, **options)
     shown, seen = model.view(content), model.seen(content)
@@ -87,7 +90,7 @@ def answer(model: Any, content: bytes, beam: int | None) -> tuple[dict[str, Any]
         "scores": found.scores,
         "finished": found.finished,
         "words": found.words,
-        "kind": found.kind,
+        "kind": localize(found.kind),
         "notes": [localize(note) for note in found.notes],
     }
     gaze = np.zeros((0, 1, 1)) if found.gaze is None else found.gaze
@@ -105,6 +108,14 @@ def draw_scene(number: int, words: str) -> tuple[np.ndarray, tuple[str, ...]]:
         return scenes.draw_words(words, number)
     except RecollectError as error:
         raise Refusal(400, str(error), param="words") from None
+
+
+def draw_film(number: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    """A film of the test part by its number, with its caption: what happens stands in it in order."""
+    from ..tasks.captions.films import scenes
+
+    found = scenes.film("test", number)
+    return found.frames, (found.caption,)
 
 
 def as_png(image: np.ndarray) -> bytes:

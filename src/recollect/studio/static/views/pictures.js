@@ -21,7 +21,7 @@ export async function mount(root, params, context) {
     fill(root, head, missing(t, t("There is no captioner here yet. This trains one on drawn scenes, in some minutes:"), ["recollect train captions"]));
     return { unmount() {}, state: () => params };
   }
-  const state = { run: chosenOf(runs, params.run, 1)[0], number: Number(params.number) || 1, words: params.words || "", beam: ["1", "2", "5"].includes(params.beam) ? params.beam : "", word: Number(params.word) || 0, overlay: params.overlay === "map" ? "map" : "light" };
+  const state = { run: chosenOf(runs, params.run, 1)[0], number: Number(params.number) || 1, words: params.words || "", beam: ["1", "2", "5"].includes(params.beam) ? params.beam : "", word: Number(params.word) || 0, frame: Number(params.frame) || 0, overlay: params.overlay === "map" ? "map" : "light" };
   const call = latest();
   let file = null;
   let answer = null;
@@ -30,9 +30,12 @@ export async function mount(root, params, context) {
   const seen = h("canvas.seen", { role: "img", "aria-label": t("The picture as the model sees it") });
   const words = h("div.caption", { role: "group", "aria-label": t("Words of the caption") });
   const about = h("div.about");
+  const strip = h("div.frames", { hidden: true });
+  const isFilm = () => answer !== null && answer.picture.shape.length === 4;
   const sceneWords = h("input", { type: "text", value: state.words, placeholder: t("a small red circle left of a large blue square"), maxlength: 200, size: 40, on: { change: () => { state.words = sceneWords.value.trim(); scene(); } } });
   const number = h("input", { type: "number", min: 0, max: 999999999, value: state.number, on: { change: () => { state.number = Math.max(0, Math.min(999999999, Math.round(Number(number.value)) || 0)); number.value = state.number; scene(); } } });
-  const stage = h("div.stage.two", h("div.frame", canvas), h("div", words, about));
+  const limits = h("p.note.explain");
+  const stage = h("div.stage.two", h("div.frame", canvas, strip), h("div", words, about));
 
   fill(
     root,
@@ -45,8 +48,8 @@ export async function mount(root, params, context) {
     dropZone({
       t,
       label: t("Choose a picture"),
-      text: t("or drop one here: PNG, JPEG, WebP or GIF, at most 8 MB. It is read once and never kept."),
-      accept: "image/png,image/jpeg,image/webp,image/gif,image/bmp",
+      text: t("or drop one here: PNG, JPEG, WebP or GIF, at most 8 MB, to a model of films an animated one. It is read once and never kept."),
+      accept: "image/apng,image/png,image/jpeg,image/webp,image/gif,image/bmp",
       most: MOST,
       problem: context.problem,
       take: async (given) => { file = given; await again(); },
@@ -54,11 +57,11 @@ export async function mount(root, params, context) {
     h(
       "div.row.controls.scene",
       h("label.field", h("span", t("Or a scene, drawn here: number")), h("div.row", number, h("button", { type: "button", on: { click: () => { number.value = state.number += 1; scene(); } } }, t("Next")))),
-      h("label.field.grow", h("span", t("showing these words (empty: any)")), sceneWords),
-      h("button", { type: "button", on: { click: () => { sceneWords.value = state.words = surprise(grammar); scene(); } } }, t("Other words")),
+      h("label.field.grow.by-words", h("span", t("showing these words (empty: any)")), sceneWords),
+      h("button.by-words", { type: "button", on: { click: () => { sceneWords.value = state.words = surprise(grammar); scene(); } } }, t("Other words")),
     ),
     stage,
-    h("p.note.explain", t("The model sees a square of few pixels, which stands small beside the caption: what is not in it the model cannot know. It was trained on drawn scenes of two shapes; of a photograph it says what of them it resembles most.")),
+    limits,
   );
 
   function select(key, options, after) {
@@ -68,7 +71,15 @@ export async function mount(root, params, context) {
 
   const scene = debounced(() => { file = null; return again(); }, 60);
 
+  // What belongs to the run: films have no words to be drawn after, and what was trained on scenes knows nothing else
+  function suit() {
+    const run = runs.find((each) => each.name === state.run);
+    for (const each of root.querySelectorAll(".by-words")) each.hidden = run.task !== "captions";
+    limits.textContent = [t("The model sees a square of few pixels, which stands small beside the caption: what is not in it the model cannot know."), run.data === "shapes" ? t("It was trained on drawn scenes of two shapes; of a photograph it says what of them it resembles most.") : ""].join(" ");
+  }
+
   async function again() {
+    suit();
     stage.setAttribute("aria-busy", "true");
     context.clearProblem();
     try {
@@ -82,6 +93,7 @@ export async function mount(root, params, context) {
       const first = answer === null;
       answer = found;
       state.word = first ? Math.min(state.word, answer.words.length) : 0;
+      state.frame = isFilm() ? Math.min(first ? state.frame : 0, answer.picture.shape[0] - 1) : 0;
       draw();
       context.announce(answer.texts[0] || "");
     } catch {
@@ -100,11 +112,12 @@ export async function mount(root, params, context) {
       ),
     );
     words.querySelector("button").classList.add("whole");
+    const [high, wide] = answer.seen.shape.slice(-3);
     const captions = answer.captions;
     const right = captions && captions.includes(answer.texts[0]);
     fill(
       about,
-      h("div.row.small-picture", seen, h("div", h("p.note", t("What the model sees: {wide} × {high} pixels.", { wide: answer.seen.shape[1], high: answer.seen.shape[0] })), h("p.note.gazing"), segmentsOf())),
+      h("div.row.small-picture", seen, h("div", h("p.note", isFilm() ? t("What the model sees: {frames} frames of {wide} × {high} pixels.", { frames: answer.seen.shape[0], wide, high }) : t("What the model sees: {wide} × {high} pixels.", { wide, high })), h("p.note.gazing"), segmentsOf())),
       captions ? h("p", h("span.badge", { class: right ? "badge good" : "badge bad" }, right ? t("right") : t("wrong")), " ", t("The scene shows: {caption}", { caption: captions[0] })) : null,
       answer.notes.map((note) => h("p.note", note)),
       answer.texts.length > 1
@@ -124,7 +137,7 @@ export async function mount(root, params, context) {
   }
 
   const highest = () => {
-    const [, rows, columns] = answer.gaze.shape;
+    const [rows, columns] = answer.gaze.shape.slice(-2);
     return Math.min(1, Math.max(answer.gaze.data.reduce((a, b) => Math.max(a, b), 0), EVEN / (rows * columns)));
   };
   const legend = () => scale({ low: 0, high: percent(highest()), label: t("share of a word's gaze in each part") });
@@ -145,8 +158,10 @@ export async function mount(root, params, context) {
     write();
   }
 
-  function pixels({ data, shape }) {
-    const [rows, columns] = shape;
+  // One frame of a film, or the picture, as a canvas of its own size
+  function pixels({ data: all, shape }) {
+    const [rows, columns] = shape.slice(-3);
+    const data = shape.length === 4 ? all.subarray(state.frame * rows * columns * 3, (state.frame + 1) * rows * columns * 3) : all;
     const image = new ImageData(columns, rows);
     for (let i = 0; i < rows * columns; i++) {
       for (let c = 0; c < 3; c++) image.data[4 * i + c] = data[3 * i + c];
@@ -172,7 +187,9 @@ export async function mount(root, params, context) {
     const pen = canvas.getContext("2d");
     pen.imageSmoothingQuality = "high";
     pen.drawImage(small, 0, 0, canvas.width, canvas.height);
-    const [count, rows, columns] = answer.gaze.shape;
+    const count = answer.gaze.shape[0];
+    const [rows, columns] = answer.gaze.shape.slice(-2);
+    drawStrip();
     const word = state.word ? answer.words[state.word - 1].replaceAll("␣", " ").trim() : "";
     const gazing = about.querySelector(".gazing");
     canvas.setAttribute("aria-label", state.word ? t("Where it looked for “{word}”", { word: word === "<end>" ? t("end") : word }) : t("The picture: {caption}", { caption: answer.texts[0] || "" }));
@@ -180,7 +197,9 @@ export async function mount(root, params, context) {
       gazing.textContent = t("Choose a word, or step with the arrow keys.");
       return;
     }
-    const own = answer.gaze.data.subarray((state.word - 1) * rows * columns, state.word * rows * columns);
+    const places = answer.gaze.data.length / count;
+    const whole = answer.gaze.data.subarray((state.word - 1) * places, state.word * places);
+    const own = isFilm() ? whole.subarray(state.frame * rows * columns, (state.frame + 1) * rows * columns) : whole;
     const most = highest();
     const mask = new ImageData(columns, rows);
     const above = context.about.signs.above;
@@ -205,8 +224,39 @@ export async function mount(root, params, context) {
     }
     pen.imageSmoothingEnabled = true;
     pen.drawImage(grid, 0, 0, canvas.width, canvas.height);
+    if (isFilm()) {
+      const shares = sharesOf(state.word);
+      const best = shares.indexOf(Math.max(...shares));
+      gazing.textContent = t("{word}: most of its gaze, {share}, lies in frame {frame} of {frames}. The weights: {kind}.", { word: `“${word === "<end>" ? t("end") : word}”`, share: percent(shares[best]), frame: best + 1, frames: shares.length, kind: answer.kind });
+      return;
+    }
     const top = own.indexOf(own.reduce((a, b) => Math.max(a, b), 0));
-    gazing.textContent = t("{word}: most of its gaze, {share}, lies in row {row}, column {column} of {rows} × {columns} parts. The weights are its {kind}.", { word: `“${word === "<end>" ? t("end") : word}”`, share: percent(own[top]), row: Math.floor(top / columns) + 1, column: (top % columns) + 1, rows, columns, kind: answer.kind.startsWith("attention") ? t("attention") : t("influence by gradient, since it has no weights of its own") });
+    gazing.textContent = t("{word}: most of its gaze, {share}, lies in row {row}, column {column} of {rows} × {columns} parts. The weights: {kind}.", { word: `“${word === "<end>" ? t("end") : word}”`, share: percent(own[top]), row: Math.floor(top / columns) + 1, column: (top % columns) + 1, rows, columns, kind: answer.kind });
+  }
+
+  // How much of a word's gaze lies in each frame
+  function sharesOf(word) {
+    const [, frames, rows, columns] = answer.gaze.shape;
+    const at = (word - 1) * frames * rows * columns;
+    return Array.from({ length: frames }, (_, f) => answer.gaze.data.subarray(at + f * rows * columns, at + (f + 1) * rows * columns).reduce((a, b) => a + b, 0));
+  }
+
+  // The frames of a film: one is chosen by a press or with the slider, and bars say where the word looked
+  function drawStrip() {
+    strip.hidden = !isFilm();
+    if (strip.hidden) return;
+    const frames = answer.picture.shape[0];
+    const shares = state.word && state.word <= answer.gaze.shape[0] ? sharesOf(state.word) : new Array(frames).fill(0);
+    const most = Math.max(...shares, 1e-9);
+    const slider = strip.querySelector("input");
+    if (!slider || slider.max !== String(frames - 1)) {
+      const made = h("input", { type: "range", min: 0, max: frames - 1, value: state.frame, on: { input: () => { state.frame = Number(made.value); paintSeen(); paint(); write(); } } });
+      fill(strip, h("div.shares", { "aria-hidden": "true" }), h("label.field", h("span", t("Frame")), made));
+    }
+    const field = strip.querySelector("input");
+    field.value = state.frame;
+    field.setAttribute("aria-valuetext", t("frame {frame} of {frames}", { frame: state.frame + 1, frames }));
+    fill(strip.querySelector(".shares"), shares.map((share, f) => h("span", { class: f === state.frame ? "now" : "", on: { click: () => { state.frame = f; paintSeen(); paint(); write(); } } }, h("span", { style: { height: `${((100 * share) / most).toFixed(1)}%` } }))));
   }
 
   const repaint = () => answer && paint();
@@ -218,7 +268,7 @@ export async function mount(root, params, context) {
       scene.end();
       document.removeEventListener("themechange", repaint);
     },
-    state: () => ({ run: state.run, number: state.number, words: state.words, beam: state.beam, word: state.word || "", overlay: state.overlay === "map" ? "map" : "" }),
+    state: () => ({ run: state.run, number: state.number, words: state.words, beam: state.beam, word: state.word || "", frame: state.frame || "", overlay: state.overlay === "map" ? "map" : "" }),
   };
   await again();
   return view;
