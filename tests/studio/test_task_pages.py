@@ -341,3 +341,43 @@ def test_a_vector_is_moved_by_keys_and_by_hand_and_put_back(running, open_studio
     page.locator(".ranking button").nth(1).click()
     until(page, "!location.hash.includes('item=item9')")
     found.check()
+
+
+def test_a_film_is_stepped_through_frame_by_frame(start_studio, open_studio, tmp_path_factory):
+    place = tmp_path_factory.mktemp("films")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RECOLLECT_CACHE", str(place / "cache"))
+        cases.write_data(place)
+        (place / "runs").mkdir()
+        made.make(place / "made", place, "films").path.rename(place / "runs" / "own-films")
+    found = open_studio(start_studio(runs=[], folder=place / "runs"), "#pictures?number=3")
+    page = ready(found, "pictures")
+    assert not page.get_by_role("button", name="Other words").is_visible()
+    page.locator(".caption .token").nth(1).click()
+    before = page.locator("canvas.picture").evaluate("c => c.toDataURL()")
+    page.get_by_label("Frame").press("ArrowRight")
+    until(page, "location.hash.includes('frame=1')")
+    assert page.locator("canvas.picture").evaluate("c => c.toDataURL()") != before
+    assert page.locator(".shares > span").count() == int(page.get_by_label("Frame").get_attribute("max")) + 1
+    found.check()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_saved_view_is_one_file_that_shows_the_same(running, open_studio, view, browser, tmp_path):
+    found = open_studio(running, ROUTES[view])
+    page = ready(found, view)
+    with page.expect_download() as kept:
+        page.locator("#save").click()
+    file = tmp_path / "view.html"
+    kept.value.save_as(file)
+    context = browser.new_context(offline=True)
+    saved = context.new_page()
+    errors = []
+    saved.on("pageerror", lambda error: errors.append(str(error)))
+    saved.on("requestfailed", lambda request: errors.append(request.url))
+    saved.goto(file.as_uri())
+    assert saved.locator("h1").inner_text() == page.locator("h1").inner_text()
+    assert saved.locator(READY[view]).first.inner_text() == page.locator(READY[view]).first.inner_text()
+    assert errors == []
+    context.close()
+    found.check()

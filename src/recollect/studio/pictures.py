@@ -45,8 +45,7 @@ def routes(studio: Any) -> list[Route]:
         own = language_of(request)
 
         def work(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-            with speaking(own):  # what is said of how it was read
-                return answer(model, content, beam)
+            return answer(model, content, beam, own)
 
         return Arrays(*await runs.call(request, request.query_params.get("run"), work))
 
@@ -59,8 +58,7 @@ def routes(studio: Any) -> list[Route]:
 
         def work(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             image, captions = draw_film(asked.number) if model.axes == FILM else draw_scene(asked.number, asked.words)
-            with speaking(own):
-                about, arrays = answer(model, image if model.axes == FILM else as_png(image), asked.beam)
+            about, arrays = answer(model, image if model.axes == FILM else as_png(image), asked.beam, own)
             return about | {"captions": captions}, arrays
 
         return Arrays(*await runs.call(request, asked.run, work))
@@ -80,18 +78,20 @@ def routes(studio: Any) -> list[Route]:
     ]
 
 
-def answer(model: Any, content: Any, beam: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def answer(model: Any, content: Any, beam: int | None, code: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The captions of a picture or film, the best one's words, and arrays: it itself, as it was seen, and the gaze."""
     options = {} if beam is None else {"beam": beam}
     found = model.caption(content, nbest=min(3, beam or 3), gaze=True, **options)
     shown, seen = model.view(content), model.seen(content)
+    with speaking(code):  # no longer than it takes to say it: other threads hear it too
+        kind, notes = localize(found.kind), [localize(note) for note in found.notes]
     about = {
         "texts": found.texts,
         "scores": found.scores,
         "finished": found.finished,
         "words": found.words,
-        "kind": localize(found.kind),
-        "notes": [localize(note) for note in found.notes],
+        "kind": kind,
+        "notes": notes,
     }
     gaze = np.zeros((0, 1, 1)) if found.gaze is None else found.gaze
     return about, {"picture": shown, "seen": seen, "gaze": gaze.astype(np.float32)}

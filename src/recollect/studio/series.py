@@ -49,8 +49,7 @@ def routes(studio: Any) -> list[Route]:
         own = language_of(request)
 
         def work(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-            with speaking(own):  # what the chart says
-                return answer(model, built_in, content, horizon, studio.limits.cells, wide)
+            return answer(model, built_in, content, horizon, studio.limits.cells, wide, own)
 
         return Arrays(*await runs.call(request, name, work))
 
@@ -93,7 +92,7 @@ def read_table(model: Any, built_in: str | None, content: bytes) -> Any:
 
 
 def answer(
-    model: Any, built_in: str | None, content: bytes, horizon: int | None, cells: int, wide: int
+    model: Any, built_in: str | None, content: bytes, horizon: int | None, cells: int, wide: int, code: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What was measured, and the forecasts of every origin."""
     table = read_table(model, built_in, content)
@@ -104,6 +103,9 @@ def answer(
     found = model.backtest(table, ahead, most=most)
     seen = trained_rows(model, table, found)
     columns = [dict(zip(("name", "unit"), split_unit(column), strict=True)) for column in table.columns]
+    with speaking(code):  # no longer than it takes to say it: other threads hear it too
+        notes = [localize(note) for note in found.notes]
+        charts = [error_chart(found, c, model.period, seen, wide) for c in range(min(len(columns), SHOWN))]
     about = {
         "columns": columns,
         "times": found.times,
@@ -113,8 +115,8 @@ def answer(
         "lookback": own.get("lookback"),
         "period": model.period,
         "trained": seen,
-        "notes": [localize(note) for note in found.notes],
-        "error_charts": [error_chart(found, c, model.period, seen, wide) for c in range(min(len(columns), SHOWN))],
+        "notes": notes,
+        "error_charts": charts,
     }
     arrays = {"values": found.table.values, "mean": found.mean, "lower": found.lower, "upper": found.upper}
     return about, {name: array.astype(np.float32) for name, array in arrays.items()}
