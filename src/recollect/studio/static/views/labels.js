@@ -132,7 +132,7 @@ export async function mount(root, params, context) {
         const value = answer.so_far[i][chosen];
         return h("span.step", { role: "listitem", "aria-label": `${word}: ${sure(value)}` }, h("span.column", { "aria-hidden": "true" }, h("span.fill", { style: { height: `${(100 * value).toFixed(1)}%` } })), h("span.word-text", word), h("span.value.n", sure(value)));
       })),
-      h("p.note.explain", t("The height is the probability of “{label}” after each word. This is its memory at work: a word such as “not” or “although” is kept until the word comes that it turns round.", { label: answer.labels[chosen] })),
+      h("p.note.explain", t("The height is the probability of “{label}” after each word. This is its memory at work: a word such as “not” or “although” is kept until the word comes that it turns round. It was trained on whole texts, so these are leanings and not calibrated.", { label: answer.labels[chosen] })),
     ];
   }
 
