@@ -159,7 +159,7 @@ def train(
         "width": width, "layers": layers, "cell": cell, "steps": steps, "tokens": tokens, "seconds": seconds,
         "lr": lr, "seed": seed,
     }  # fmt: skip
-    sources, numbers = _split_flags(flags)
+    sources, numbers = split_flags(flags)
     texts = {name: str(value) for name, value in (words | numbers).items() if value is not None}
     with leaving_quietly():
         place, found = training.run_training(
@@ -201,7 +201,7 @@ RESUMED = ("resume", "out", "steps", "device", "data_dir", "ranks", "shard", "js
 COMBINED = ("model", "of", "out", "device", "data_dir", "json")
 
 
-def _split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The declared flags that were given: names of data, which have their types already, and numbers, to be parsed."""
     declared = task_flags()
     given = {name: value for name, value in flags.items() if value not in (None, (), [])}
