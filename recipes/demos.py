@@ -31,6 +31,8 @@ RECIPES = {  # name → its recipe, in the folder of its task
     "captions": "captions/demo.json",
     "films": "films/demo.json",
     "speech": "labels/fsdd-gru.json",
+    "opinions": "labels/demo.json",
+    "ratings": "ratings/demo.json",
 }
 LANE = "text/lane.json"
 COUNTS = "ngram"  # nothing to be trained: counts of up to three characters, about as many as a lane has parameters

@@ -68,7 +68,7 @@ def test_a_small_run_is_small_and_holds_weights_and_no_data(name):
     place = SHIPPED / name
     files = {path.relative_to(place).as_posix(): path.stat().st_size for path in place.rglob("*") if path.is_file()}
     assert sum(files.values()) < LARGEST
-    known = {"config.json", "manifest.json", "data.json", "tokenizer.json", "scaler.json", "labels.json"}
+    known = {"config.json", "manifest.json", "data.json", "tokenizer.json", "scaler.json", "labels.json", "names.json"}
     assert set(files) <= known | {"model.safetensors", "step/manifest.json", "step/step.onnx"}
     assert ("step/step.onnx" in files) == (name.removeprefix("demo-") in STEPPED)
     assert json.loads((place / "config.json").read_text()).get("data_dir") is None
@@ -176,3 +176,20 @@ def test_spoken_digits_are_told_apart():
     paths = [folder / f"{digit}_{speaker}_{take}.wav" for digit in range(10) for speaker in SPEAKERS for take in (0, 3)]
     found = [answer.label for answer in model.classify(paths)]
     assert np.mean([label == path.name[0] for label, path in zip(found, paths, strict=True)]) >= 0.95
+
+
+def test_opinions_are_told_by_the_order_of_their_words():
+    model = recollect.load("demo-opinions")
+    found = model.evaluate("test")
+    assert found["accuracy"] > 0.98
+    assert found["baseline_accuracy"]["bag of words"] < 0.75
+    for text, label in (
+        ("the film was not bad", "positive"),
+        ("the food was great but the service was awful", "negative"),
+    ):
+        assert model.classify(text).label == label
+
+
+def test_generated_ratings_are_foreseen_better_than_by_biases():
+    found = recollect.load("demo-ratings").evaluate("test")
+    assert found["rmse"] < 0.5 * found["baselines"]["biases"]

@@ -13,7 +13,6 @@ from ..report.drawing import chart, colour
 from ..serve.refusals import Refusal, to_json
 from . import messages
 from .messages import STATIC
-from .views import VIEWS
 
 PATH = "/studio/static/"
 TYPES = {
@@ -64,8 +63,8 @@ class Assets:
         templates = Environment(
             loader=PackageLoader("recollect.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
-        own = [f"views/{view.name}.css" for view in VIEWS]
-        sheets = ["colours.css", "studio.css", *(name for name in own if name in self.files)]
+        own = sorted(name for name in self.files if name.startswith("views/") and name.endswith(".css"))
+        sheets = ["colours.css", "studio.css", *own]
         return templates.get_template("studio.html").render(sheets=sheets, path=PATH)
 
     def routes(self) -> list[Route]:

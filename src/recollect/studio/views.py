@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import NamedTuple
 
-from . import text
+from . import labels, pictures, ratings, sentences, series, text
 
 
 class View(NamedTuple):
@@ -20,6 +20,10 @@ class View(NamedTuple):
 
 VIEWS = (
     View("text", "Text", text),
-    # sentences, pictures, series, labels, ratings
+    View("sentences", "Sentences", sentences),
+    View("pictures", "Pictures", pictures),
+    View("series", "Series", series),
+    View("labels", "Labels", labels),
+    View("ratings", "Ratings", ratings),
     # runs, races, the lineage, the course
 )
