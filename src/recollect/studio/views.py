@@ -1,0 +1,25 @@
+"""The views of the studio, in the order of its menu. A line is all that a view needs beside its two modules."""
+
+from types import ModuleType
+from typing import NamedTuple
+
+from . import text
+
+
+class View(NamedTuple):
+    """A view: its name in links, the words of the menu, and the module with its routes.
+
+    The page loads `static/views/NAME.js`, and `NAME.css` where there is one. What the module's `MESSAGES` hold is shown
+    and translated too.
+    """
+
+    name: str
+    title: str
+    module: ModuleType
+
+
+VIEWS = (
+    View("text", "Text", text),
+    # sentences, pictures, series, labels, ratings
+    # runs, races, the lineage, the course
+)
