@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -102,12 +102,51 @@ def race(
         >>> sorted(row["model"] for row in found.rows)
         ['gru', 'rnn']
     """
-    from ..racing import heats as declared
     from ..racing import run as races
     from ..racing.processes import count_cores
-    from ..racing.terms import Terms, with_models
     from ..report.pages import race as page
     from ..training.progress import Progress
+
+    heats, terms = set_terms(
+        task, data, ladder=ladder, models=models, equal=equal, budget=budget, params=params, seeds=seeds, search=search,
+        valid=valid, tokenizer=tokenizer, pair=pair, device=device, data_dir=data_dir, settings=settings,
+    )  # fmt: skip
+    place = Path(out or f"races/{f'ladder-{ladder}' if ladder else task or 'memory'}")
+    alone = terms.device != "cpu" or equal == "seconds"  # others at work beside it would cost an entry its seconds
+    rows = races.run(
+        heats,
+        terms,
+        place,
+        title=heats[0].title if len(heats) == 1 else "Every memory of the lineage, where memory decides",
+        command=command or shlex.join([Path(sys.argv[0]).name or "python", *sys.argv[1:]]),
+        jobs=read_count(jobs, "jobs") or (1 if alone else count_cores()),
+        progress=Progress(quiet=not progress),
+    )
+    page.write(place)
+    return Race(place, rows)
+
+
+def set_terms(
+    task: str | None,
+    data: DataNames,
+    *,
+    ladder: str | None,
+    models: str | Sequence[str] | None,
+    equal: str,
+    budget: float | str | None,
+    params: int | str | None,
+    seeds: int | None,
+    search: int | str | None,
+    valid: DataNames,
+    tokenizer: str | None,
+    pair: str | None,
+    device: str,
+    data_dir: str | None,
+    settings: Mapping[str, Any],
+) -> tuple[list[Any], Any]:
+    """The heats and terms of a race, each checked as far as it can be before data are read."""
+    from ..racing import heats as declared
+    from ..racing.terms import Terms, with_models
 
     if ladder is not None:
         if task is not None or models is not None:
@@ -120,7 +159,6 @@ def race(
     if models is not None:
         names = models.split(",") if isinstance(models, str) else models
         heats = [with_models(heat, [name.strip() for name in names]) for heat in heats]
-    where = check_device(device)
     given = {"data": list_names(data), "valid": list_names(valid), "tokenizer": tokenizer, "pair": pair}
     terms = Terms(
         equal=equal,
@@ -129,24 +167,12 @@ def race(
         seeds=read_count(seeds, "seeds") or (1 if task is None and ladder is None else SEEDS),
         settings={name: as_text(name, value) for name, value in settings.items()},
         data={name: value for name, value in given.items() if value},
-        device=where,
+        device=check_device(device),
         data_dir=data_dir,
         search=None if search == "committed" else read_count(search, "search"),
         committed=search == "committed",
     )
-    place = Path(out or f"races/{f'ladder-{ladder}' if ladder else task or 'memory'}")
-    alone = where != "cpu" or equal == "seconds"  # others at work beside it would cost an entry its seconds
-    rows = races.run(
-        heats,
-        terms,
-        place,
-        title=heats[0].title if len(heats) == 1 else "Every memory of the lineage, where memory decides",
-        command=command or shlex.join([Path(sys.argv[0]).name or "python", *sys.argv[1:]]),
-        jobs=read_count(jobs, "jobs") or (1 if alone else count_cores()),
-        progress=Progress(quiet=not progress),
-    )
-    page.write(place)
-    return Race(place, rows)
+    return heats, terms
 
 
 def as_text(name: str, value: Any) -> str:

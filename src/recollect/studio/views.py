@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import NamedTuple
 
-from . import text
+from . import races, runs, start, text
 
 
 class View(NamedTuple):
@@ -21,5 +21,7 @@ class View(NamedTuple):
 VIEWS = (
     View("text", "Text", text),
     # sentences, pictures, series, labels, ratings
-    # runs, races, the lineage, the course
+    View("runs", "Runs", runs),
+    View("races", "Races", races),
+    View("start", "Start", start),
 )

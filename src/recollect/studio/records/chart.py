@@ -140,7 +140,7 @@ def _short(values: Numbers) -> list[float]:
 
 
 def looks(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
-    """How each run is drawn: classes of its line, and a swatch; runs of one model look alike but for mark and dashes."""
+    """How each run is drawn, a swatch included: runs of one model look alike but for their marks and dashes."""
     models = sorted({run.model for run in runs})
     alone = len(models) == len(runs)
     keys = Keys()

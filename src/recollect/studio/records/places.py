@@ -38,21 +38,22 @@ class Found(NamedTuple):
     more: bool  # whether there are others, beyond the bounds
 
 
-def open_roots(folders: Sequence[str]) -> list[Root]:
-    """The folders, each with a label of its own."""
+def open_roots(folders: Sequence[str | Path]) -> list[Root]:
+    """The folders, each with a label of its own; one that is not there yet may come."""
     found: dict[str, Root] = {}
     for folder in folders:
         path = Path(folder).expanduser()
-        if not path.is_dir():
-            kind = "a file" if path.exists() else "none"
-            raise RecollectError(f"{folder}: expected a folder, found {kind}")
+        if path.exists() and not path.is_dir():
+            raise RecollectError(f"{folder}: expected a folder, found a file")
         path = path.resolve()
         if any(path == root.path for root in found.values()):
             continue
         first = path.name or "root"
         if not first.isprintable():
             raise RecollectError(f"{show(folder)}: expected a folder whose name can be printed, found another")
-        label = next(name for n in range(1, len(found) + 2) if (name := first if n == 1 else f"{first}-{n}") not in found)
+        label = next(
+            name for n in range(1, len(found) + 2) if (name := first if n == 1 else f"{first}-{n}") not in found
+        )
         found[label] = Root(label, path)
     return list(found.values())
 

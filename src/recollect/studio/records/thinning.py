@@ -10,7 +10,9 @@ Numbers = NDArray[np.float64]
 LEAST = 1e-300  # that a logarithmic axis can show
 
 
-def select(xs: Sequence[float], ys: Sequence[float], *, log_x: bool = False, log_y: bool = False) -> tuple[Numbers, Numbers]:
+def select(
+    xs: Sequence[float], ys: Sequence[float], *, log_x: bool = False, log_y: bool = False
+) -> tuple[Numbers, Numbers]:
     """The points that can be drawn, by x."""
     x, y = np.array(xs, dtype=np.float64), np.array(ys, dtype=np.float64)
     good = np.isfinite(x) & np.isfinite(y)
@@ -26,7 +28,7 @@ def select(xs: Sequence[float], ys: Sequence[float], *, log_x: bool = False, log
 
 
 def smooth(ys: Numbers, share: float) -> Numbers:
-    """A running mean in which each value before counts `share` as much as the next, without the pull of a start at 0."""
+    """A running mean in which each value counts `share` as much as the one after it; it starts at the first value."""
     if not 0 < share < 1 or len(ys) < 2:
         return ys
     found, mean, weight = np.empty_like(ys), 0.0, 0.0
