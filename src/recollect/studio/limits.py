@@ -14,4 +14,4 @@ class Limits(ServeLimits):
     pages: int = at_least(1, default=64)
     jobs: int = at_least(1, default=2)
     marks: int = at_least(1, default=64)
-    text: int = at_least(1, default=4_096)
+    text: int = at_least(1, default=2_000)

@@ -1,4 +1,4 @@
-// t("English sentence with {places}", {places: 3}) in the language of the page. The catalogue comes from the .po file.
+// `t` gives an English sentence with {places} filled in, in the language of the page. The catalogue comes from the .po file.
 
 let known = {};
 export let lang = "en";
