@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import NamedTuple
 
-from . import races, runs, start, text
+from . import course, lineage, races, runs, start, text
 
 
 class View(NamedTuple):
@@ -24,4 +24,6 @@ VIEWS = (
     View("runs", "Runs", runs),
     View("races", "Races", races),
     View("start", "Start", start),
+    View("lineage", "Lineage", lineage),
+    View("course", "Course", course),
 )

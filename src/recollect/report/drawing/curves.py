@@ -34,7 +34,7 @@ class Frame:
 def draw(chart: dict[str, Any], wide: float, keys: Keys, *, names: bool = True) -> str:
     """A chart of kind lines or bars, `wide` pixels across; without `names` a legend elsewhere has them.
 
-    Beside what `core.chart` declares, `range` is the least extent of the y axis, `ticks` are (x, text) pairs along x,
+    Beside what `core.chart` declares, `tall` is the least height between the axes, `range` the least extent of y, `ticks` are (x, text) pairs along x,
     `spans` are (from, to, text) along x where something is missing, and a line of `style` plain has no marks.
     """
     laid = _lay_out(chart, wide, names=names)
@@ -97,7 +97,7 @@ def _lay_out(chart: dict[str, Any], wide: float, *, names: bool) -> Layout:
     values = found.heights() + ([chart["level"]] if level else []) + list(chart.get("range") or ())
     log = bool(chart.get("log_y"))
     low, high = roomy(*span(values, log=log, zero=bars), log=log)
-    height = max(200.0 if wide < ROOMY else 260.0, LINE * (len(named) + 1) if beside else 0.0)
+    height = max(200.0 if wide < ROOMY else 260.0, chart.get("tall", 0.0), LINE * (len(named) + 1) if beside else 0.0)
     title = wrapped(chart["y"], wide)
     top = 14 + LINE * len(title)
     room = min(240.0, max((width(name) for name in named), default=0.0)) if beside else 0.0
