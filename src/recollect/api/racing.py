@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -87,6 +87,7 @@ def race(
     data_dir: str | None = None,
     out: str | os.PathLike[str] | None = None,
     command: str | None = None,
+    log: str | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> Race:
@@ -105,12 +106,14 @@ def race(
     from ..racing import run as races
     from ..racing.processes import count_cores
     from ..report.pages import race as page
+    from ..training.events import check_log
     from ..training.progress import Progress
 
     heats, terms = set_terms(
         task, data, ladder=ladder, models=models, equal=equal, budget=budget, params=params, seeds=seeds, search=search,
         valid=valid, tokenizer=tokenizer, pair=pair, device=device, data_dir=data_dir, settings=settings,
     )  # fmt: skip
+    terms = replace(terms, log=check_log(log))
     place = Path(out or f"races/{f'ladder-{ladder}' if ladder else task or 'memory'}")
     alone = terms.device != "cpu" or equal == "seconds"  # others at work beside it would cost an entry its seconds
     rows = races.run(

@@ -9,7 +9,20 @@ from .. import tasks
 from ..core.language import localize
 from ..core.limits import one_line
 from ..core.settings import SettingError, flags_of, parse, split
-from .common import DataDir, Device, Flags, Json, Run, Set, app, command_with_flags, name_place, print_json, print_notes
+from .common import (
+    DataDir,
+    Device,
+    Flags,
+    Json,
+    Log,
+    Run,
+    Set,
+    app,
+    command_with_flags,
+    name_place,
+    print_json,
+    print_notes,
+)
 
 
 @app.command(epilog="Example: [bold]recollect models --json[/bold]")
@@ -120,6 +133,7 @@ def train(
         list[str] | None, typer.Option(help="For --model mixture: the two runs.", callback=name_place)
     ] = None,
     data_dir: DataDir = None,
+    log: Log = None,
     settings: Set = None,
     json: Json = False,
     **flags: Any,
@@ -133,7 +147,8 @@ def train(
             raise SettingError("--resume: expected --out with the folder of the run to go on with")
         _check_flags(ctx, RESUMED, "--resume: expected no setting but --steps, since a run goes on as it began")
         longer = None if steps is None else parse("--steps", steps, int)
-        found = training.run_resume(out, task=task, steps=longer, device=device, data_dir=data_dir, progress=True)
+        found = training.run_resume(out, task=task, steps=longer, device=device, data_dir=data_dir, log=log,
+                                    progress=True)  # fmt: skip
         _report(out, found, kind.headline(found), json)
         return
     if model in kind.combined:
@@ -146,14 +161,14 @@ def train(
     texts = {name: str(value) for name, value in (words | numbers).items() if value is not None}
     place, found = training.run_training(
         task, sources.pop("data", ()), sources=sources, model=model, params=params, out=out, recipe=recipe, init=init,
-        of=of or (), device=device, data_dir=data_dir, progress=True, settings=texts | split(settings or []),
+        of=of or (), device=device, data_dir=data_dir, log=log, progress=True, settings=texts | split(settings or []),
     )  # fmt: skip
     _report(str(place), found, kind.headline(found), json)
 
 
 LONG = ("by_position", "pieces")  # of an evaluation, left out at the end of a training
-RESUMED = ("resume", "out", "steps", "device", "data_dir", "json")
-COMBINED = ("model", "of", "out", "device", "data_dir", "json")
+RESUMED = ("resume", "out", "steps", "device", "data_dir", "log", "json")
+COMBINED = ("model", "of", "out", "device", "data_dir", "log", "json")
 
 
 def _split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

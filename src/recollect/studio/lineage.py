@@ -13,7 +13,7 @@ from ..layers import LAYERS, card
 from ..report.pages.claims import VERDICTS
 from ..serve.refusals import Json, Refusal
 from .documents import drawing, history
-from .documents.markdown import split_page
+from .documents.markdown import COMMENT, split_page
 from .reader import language_of
 from .records.shared import read_query
 
@@ -37,16 +37,17 @@ def routes(studio: Any) -> list[Route]:
 
     def describe_idea(idea: history.Idea, lang: str) -> dict[str, Any]:
         with answering(lang):
-            page = history.read_page(idea.name, lang) or history.read_page(idea.name, "en")
+            page = (history.read_page(idea.name, lang) or history.read_page(idea.name, "en") or "").lstrip()
             model = idea.name if idea.model is None else idea.model
             lanes = [name for name in studio.registry.list_runs() if name in (f"lane-{model}", f"lane-{idea.name}")]
+            title, _, rest = COMMENT.sub("", page).lstrip().partition("\n")
             return {
                 "name": idea.name, "year": idea.year, "after": list(idea.after), "change": localize(idea.change),
                 "next": [other.name for other in history.IDEAS if idea.name in other.after],
                 "card": describe_card(idea), "cost": history.costs().get(idea.name), "chapter": idea.chapter,
                 "claims": [describe_claim(name) for name in idea.claims], "lanes": lanes, "model": model or None,
-                "page": split_page(page.partition("\n")[2], "layers") if page else [],
-                "title": page.partition("\n")[0].removeprefix("# ").replace("`", "") if page else idea.name,
+                "page": split_page(rest, "layers"),
+                "title": title.removeprefix("# ").replace("`", ""),
             }  # fmt: skip
 
     def describe_card(idea: history.Idea) -> dict[str, str]:

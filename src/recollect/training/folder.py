@@ -18,6 +18,7 @@ from ..core.artifacts import read_artifact, write_artifact
 from ..core.errors import RunError
 from ..core.files import locked, read_file, write_aside
 from ..core.sharing import share_command
+from .events import EventFile
 
 MAGIC, VERSION = "recollect-run", 2
 SUMMARY = "data.json"  # what was read: core.summary.DataSummary
@@ -72,6 +73,7 @@ class RunFolder:
         self.metrics_path = self.path / "metrics.jsonl"
         self.last = self.path / "checkpoints" / "last.safetensors"
         self.best = self.path / "checkpoints" / "best.safetensors"
+        self.events: EventFile | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunFolder":
@@ -186,6 +188,8 @@ class RunFolder:
         """Append a line to metrics.jsonl."""
         with self.metrics_path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
+        if self.events is not None:
+            self.events.write(row)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The rows so far; a last line that was only half written is left out."""

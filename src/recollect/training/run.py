@@ -23,6 +23,7 @@ from ..models.size import parameters
 from . import checkpoint
 from .budget import Spent
 from .costs import refuse_wrong_budget
+from .events import EventFile, check_log
 from .folder import SUMMARY, RunFolder
 from .loop import Trainer
 from .progress import Progress, peak_bytes
@@ -144,13 +145,14 @@ def train(
     params: int | None = None,
     init: str | None = None,
     artifacts: Any = None,
+    log: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train a new run into the folder `out`. Returns its evaluation.
+    """Train a new run into the folder `out`. Returns its evaluation. `log` is written beside its metrics.
 
     With `artifacts` the data are read as the run reads them that these come from.
     """
-    progress = progress or Progress(quiet=True)
+    progress, log = progress or Progress(quiet=True), check_log(log)
     RunFolder(out).check_new()  # known before data is read, which may take long
     data = task.load_data(config.data, data_dir, artifacts)
     config = task.resolve(config, data, params)
@@ -165,6 +167,7 @@ def train(
         "init": init, "data_dir": _remembered(data_dir), "metric": bound.metric,
     }  # fmt: skip
     with RunFolder.created(out, content) as folder:
+        folder.events = EventFile(folder.path, bound.metric) if log else None
         task.save_artifacts(artifacts, folder.path)
         summary = task.data_summary(data)
         folder.write_json(SUMMARY, summary.to_json())
@@ -195,10 +198,11 @@ def resume(
     device: str = "cpu",
     data_dir: str | None = None,
     longer: int | None = None,
+    log: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Go on with a stopped run where its last checkpoint stands; `longer` is a new budget in steps."""
-    folder = RunFolder.open(out)
+    folder, log = RunFolder.open(out), check_log(log)
     folder.check_own()
     task = task or task_of(out)
     with folder.locked():
@@ -229,6 +233,7 @@ def resume(
         fresh = not folder.last.exists()  # killed before its first checkpoint: it begins again
         model = initial_model(task, config, artifacts, content.get("init") if fresh else None)
         bound = task(config.task, data, device, config.train.seed)
+        folder.events = EventFile(folder.path, bound.metric) if log else None
         progress = progress or Progress(quiet=True)
         return _compare(bound, _fit(bound, model, config, folder, progress, again=not fresh), progress)
 

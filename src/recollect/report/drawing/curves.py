@@ -34,8 +34,9 @@ class Frame:
 def draw(chart: dict[str, Any], wide: float, keys: Keys, *, names: bool = True) -> str:
     """A chart of kind lines or bars, `wide` pixels across; without `names` a legend elsewhere has them.
 
-    Beside what `core.chart` declares, `tall` is the least height between the axes, `range` the least extent of y, `ticks` are (x, text) pairs along x,
-    `spans` are (from, to, text) along x where something is missing, and a line of `style` plain has no marks.
+    Beside what `core.chart` declares, `range` is the least extent of the y axis and `tall` its least height, `ticks`
+    are (x, text) pairs along x, `spans` are (from, to, text) along x where something is missing, and a line of `style`
+    plain has no marks.
     """
     laid = _lay_out(chart, wide, names=names)
     found, frame, along, up = laid.found, laid.frame, laid.along, laid.up

@@ -8,29 +8,27 @@ BOX, HIGH = 88.0, 40.0
 STEP_X, STEP_Y = 97.0, 72.0
 LEFT, TOP = 8.0, 30.0
 NARROW = 760  # pixels below which the map stands upright
-SMALL_BOX, SMALL_X, SMALL_Y = 62.0, 0.0, 62.0
+SLOT = 50.0  # between two ideas of an upright map
 
 
 def draw(chosen: str, wide: int) -> str:
     """The map with one idea chosen. Each idea can be focused and pressed: `data-name` says which it is."""
     upright = wide < NARROW
     columns, rows = max(idea.column for idea in IDEAS) + 1, len(ROWS)
-    if upright:
-        step_x, step_y = (wide - SMALL_BOX - 2) / (rows - 1), SMALL_Y
-        box, width, height = min(SMALL_BOX, step_x * 1.28), float(wide), TOP - 16 + columns * step_y
-    else:
-        step_x, step_y, box = STEP_X, STEP_Y, BOX
-        width, height = LEFT * 2 + (columns - 1) * step_x + box, TOP + rows * step_y
+    order = {idea.name: number for number, idea in enumerate(sorted(IDEAS, key=lambda idea: (idea.column, idea.row)))}
+    step_x = (wide - BOX - 2) / (rows - 1) if upright else max(STEP_X, (wide - BOX - 2 * LEFT) / (columns - 1))
+    width = float(wide) if upright else LEFT * 2 + (columns - 1) * step_x + BOX
+    height = 10 + len(IDEAS) * SLOT if upright else TOP + rows * STEP_Y
 
     def place(idea: Idea) -> tuple[float, float]:
         if upright:
-            return 1 + idea.row * step_x, 8 + idea.column * step_y
-        return LEFT + idea.column * step_x, TOP + idea.row * step_y
+            return 1 + idea.row * step_x, 4 + order[idea.name] * SLOT
+        return LEFT + idea.column * step_x, TOP + idea.row * STEP_Y
 
     parts = []
     if not upright:
         for number, name in enumerate(ROWS):
-            y = TOP + number * step_y
+            y = TOP + number * STEP_Y
             parts.append(tag("line", x1=0.0, x2=width, y1=y - 18, y2=y - 18, class_="grid"))
             first = min((idea.column for idea in IDEAS if idea.row == number), default=0)
             after = first == 0
@@ -40,10 +38,10 @@ def draw(chosen: str, wide: int) -> str:
     for idea in IDEAS:
         for name in idea.after:
             near = chosen in (idea.name, name)
-            parts.append(_edge(place(BY_NAME[name]), place(idea), box, upright=upright, near=near))
+            parts.append(_edge(place(BY_NAME[name]), place(idea), BOX, upright=upright, near=near))
     near = {chosen, *BY_NAME[chosen].after, *(idea.name for idea in IDEAS if chosen in idea.after)}
     for idea in IDEAS:
-        parts.append(_node(idea, *place(idea), box, chosen=idea.name == chosen, near=idea.name in near))
+        parts.append(_node(idea, *place(idea), BOX, chosen=idea.name == chosen, near=idea.name in near))
     title = localize("The lineage: which memory came after which")
     drawn = picture(*parts, width=width, height=height, title=title, description=title, class_="lineage")
     return drawn.replace('role="img"', 'role="group"', 1)

@@ -121,8 +121,8 @@ def _frame(asked: Asked, runs: Sequence[tuple[Run, Curve]], extent: tuple[list[f
     if x and not asked.log_x:
         x = [min(0.0, x[0]) if x[0] < 0.2 * x[1] else x[0], _round_up(x[0], x[1])]
     return {
-        "title": FIGURES[asked.y], "tall": 0.34 * asked.width if asked.width > 700 else 0.0, "x": AXES[asked.x], "y": name, "log_x": asked.log_x, "log_y": asked.log_y,
-        "lines": [{"name": "", "x": x, "y": y}],
+        "title": FIGURES[asked.y], "x": AXES[asked.x], "y": name, "log_x": asked.log_x, "log_y": asked.log_y,
+        "lines": [{"name": "", "x": x, "y": y}], "tall": 0.34 * asked.width if asked.width > 700 else 0.0,
     }  # fmt: skip
 
 
