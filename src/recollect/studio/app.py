@@ -23,7 +23,6 @@ from ..serve.guard import Guard
 from ..serve.refusals import Json
 from .assets import Assets
 from .limits import Limits
-from .reader import language_of as language_of
 from .records.shared import Records
 from .registry import Registry
 from .views import VIEWS
@@ -33,6 +32,8 @@ COOKIE = "recollect_studio"
 
 class Studio:
     """What the pages stand on."""
+
+    text_pages: Any = None  # the open pages of the text view
 
     def __init__(
         self,

@@ -108,6 +108,7 @@ class TextRoutes:
         self.registry, self.limits = studio.registry, studio.limits
         self.pages = Pages(studio.registry, studio.limits)
         self.worker = Worker(studio.limits)
+        studio.text_pages = self.pages
         studio.on_close(self.worker.close)
 
     def routes(self) -> list[Route]:

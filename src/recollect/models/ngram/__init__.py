@@ -302,10 +302,17 @@ class Ngram(nn.Module):
         return None
 
     def check_stored(self, tensors: dict[str, Tensor]) -> None:
-        """Refuse tensors that are no tables of n-grams; how many entries they have is for the text to say."""
+        """Refuse tensors that are no tables of n-grams; how many entries they have is for the text to say.
+
+        Numbers may be stored in fewer bits than they are used with.
+        """
         own = self.state_dict()
         wrong = sorted(own.keys() ^ tensors.keys()) or [
-            name for name, table in own.items() if tensors[name].dtype != table.dtype or tensors[name].dim() != 1
+            name
+            for name, table in own.items()
+            if tensors[name].dim() != 1
+            or not torch.can_cast(tensors[name].dtype, table.dtype)
+            or tensors[name].is_floating_point() != table.is_floating_point()
         ]
         if wrong:
             raise ContractError(

@@ -12,7 +12,8 @@ from ...serve.refusals import Refusal
 from .pictures import PROBE, explain, find_pictures, replace_value
 
 LIKELIEST = 8  # next tokens that are told by name
-SHARES = 1_024  # tokens of a vocabulary whose whole distribution is kept, to tell how far two are apart
+SHARES = 1_024  # tokens of a vocabulary whose whole distribution is kept at each position
+LARGEST = 1_000_000  # value that a number may be set to
 SAMPLE = "the quick brown fox jumps over the lazy dog and then it sleeps. "
 
 
@@ -32,12 +33,12 @@ class Column(NamedTuple):
     surprise: float  # bits of the token, given what came before; NaN for the first
     likeliest: np.ndarray  # ids of the next tokens
     shares: np.ndarray  # their probabilities
-    spread: np.ndarray  # the whole distribution where it is kept, else nothing
+    bits: np.ndarray  # log2 of the share of every next token, where the vocabulary is small enough to keep it
     entropy: float  # bits
 
     @property
     def nbytes(self) -> int:
-        arrays = (*self.values.values(), self.likeliest, self.shares, self.spread)
+        arrays = (*self.values.values(), self.likeliest, self.shares, self.bits)
         return sum(array.nbytes for array in arrays) + 200
 
 
@@ -129,15 +130,20 @@ class Lane:
             raise Refusal(400, f"edit: expected a picture of the state of {self.name}, found another", param="edits")
         if not 0 <= edit.unit < int(np.prod(picture.shape)):
             raise Refusal(400, "edit: expected a number of the picture, found one beyond it", param="edits")
+        if not abs(edit.value) <= LARGEST:
+            raise Refusal(400, f"edit: expected a value of at most {LARGEST:,}, found more", param="edits")
 
 
-def summarize(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:
-    """The likeliest tokens, their shares, the whole distribution where it is small, its entropy, log2 of all shares."""
+def summarize(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """The likeliest tokens, their shares, log2 of the shares of all tokens, and the entropy in bits."""
     scores = logits.astype(np.float64)
     scores -= scores.max()
-    nats = scores - np.log(np.exp(scores).sum())
-    shares = np.exp(nats)
+    bits = (scores - np.log(np.exp(scores).sum())) / np.log(2)
+    shares = np.exp2(bits)
     best = np.argsort(-shares, kind="stable")[:LIKELIEST]
-    spread = shares.astype(np.float16) if len(shares) <= SHARES else np.empty(0, np.float16)
-    entropy = float(-(shares * nats).sum() / np.log(2))
-    return best.astype(np.int32), shares[best].astype(np.float32), spread, entropy, nats / np.log(2)
+    return (
+        best.astype(np.int32),
+        shares[best].astype(np.float32),
+        bits.astype(np.float32),
+        float(-(shares * bits).sum()),
+    )

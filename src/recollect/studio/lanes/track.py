@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core import state as states
-from .lane import Column, Edit, Lane, summarize
+from .lane import SHARES, Column, Edit, Lane, summarize
 
 RECENT = 16  # states at the end of a text that are always kept
 
@@ -106,8 +106,9 @@ class Track:
             before = self.bits_after(at)
             surprise = float(-before[token]) if before is not None else float("nan")
             logits, state, values = self.lane.step(state, token, self.edits_at(at))
-            likeliest, shares, spread, entropy, bits = summarize(logits)
-            self.columns.append(Column(values, surprise, likeliest, shares, spread, entropy))
+            likeliest, shares, bits, entropy = summarize(logits)
+            kept = bits if len(bits) <= SHARES else bits[:0]
+            self.columns.append(Column(values, surprise, likeliest, shares, kept, entropy))
             self.tokens.append(token)
             self.ends.append(self.wanted_ends[at])
             self.marks[at + 1] = state
@@ -119,9 +120,11 @@ class Track:
         """log2 of the share of every token after so many; None at the beginning."""
         if not position:
             return None
+        if len(kept := self.columns[position - 1].bits):
+            return kept
         if position not in self.bits:
             logits, _, _ = self.lane.step(self.state_at(position - 1), self.tokens[position - 1])
-            self.bits[position] = summarize(logits)[-1]
+            self.bits[position] = summarize(logits)[2]
         return self.bits[position]
 
     def thin(self) -> None:

@@ -1,12 +1,11 @@
 """Texts that lanes write on, all in step: each chooses its next token with the numbers of the same seed."""
 
-from typing import Any
-
 import numpy as np
 import torch
 
 from ...runtime.sampling import Config, Draws, pick_tokens
 from ...serve.refusals import Refusal
+from .lane import summarize
 from .track import Track
 
 
@@ -30,19 +29,12 @@ class Writer:
     def next(self) -> tuple[str, float]:
         """The text that the next token adds, and how likely that token was."""
         assert self.bits is not None
-        logits = (self.bits * np.log(2)).astype(np.float32)[None]
+        logits = self.bits[None] * np.float32(np.log(2))
         draws = None if self.draws is None else [self.draws.next()]
         token = int(pick_tokens(logits, self.config, None, draws)[0])
         share = float(2.0 ** self.bits[token])
         with torch.inference_mode():
             found, self.state = self.lane.model(torch.tensor([[token]]), self.state)
-        self.bits = log2_shares(found[0, -1].float().numpy())
+        self.bits = summarize(found[0, -1].float().numpy())[2]
         self.left -= 1
         return self.streamer.push(token), share
-
-
-def log2_shares(logits: Any) -> np.ndarray:
-    """log2 of the share of every token."""
-    scores = logits.astype(np.float64)
-    scores -= scores.max()
-    return (scores - np.log(np.exp(scores).sum())) / np.log(2)

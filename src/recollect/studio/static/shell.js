@@ -47,7 +47,7 @@ export function writeHash(name, params) {
   return `#${encodeURIComponent(name)}${query ? `?${query}` : ""}`;
 }
 
-function contextOf(name) {
+function contextOf(name, turn) {
   const guarded = (call) => async (...given) => {
     try {
       const found = await call(...given);
@@ -69,6 +69,7 @@ function contextOf(name) {
     problem: showProblem,
     clearProblem,
     setState(params) {
+      if (turn !== opening) return; // another view was opened meanwhile
       const hash = writeHash(name, params);
       if (hash !== location.hash) history.replaceState(null, "", hash);
     },
@@ -95,7 +96,7 @@ async function open() {
   const module = await import(`./views/${name}.js`);
   if (turn !== opening) return;
   try {
-    const made = await module.mount(root, params, contextOf(name));
+    const made = await module.mount(root, params, contextOf(name, turn));
     if (turn !== opening) made.unmount();
     else shown = { name, view: made };
   } catch (error) {
@@ -172,7 +173,7 @@ function drawTop() {
     document.getElementById("top"),
     h("a.brand", { href: `#${about.views[0].name}` }, h("img", { src: "/studio/static/icon.svg", alt: "", width: 22, height: 22 }), "recollect"),
     h(
-      "nav#views",
+      "nav",
       { id: "views", "aria-label": t("Views") },
       about.views.map((view) => h("a", { href: `#${view.name}`, "data-name": view.name, "aria-current": readHash(location.hash).name === view.name ? "page" : null }, t(view.title))),
     ),

@@ -107,7 +107,7 @@ export function heatmap({ label, kind = "sequential", colour, cell = [6, 4], lea
 
 // The scale of maps: a strip of the palette with the numbers at its ends
 export function scale({ kind = "sequential", colour, low, high, label }) {
-  const strip = h("canvas.strip", { "aria-hidden": "true", width: 64, height: 8 });
+  const strip = h("canvas.ramp", { "aria-hidden": "true", width: 64, height: 8 });
   const draw = () => {
     const table = palette(kind, colour);
     const pen = strip.getContext("2d");

@@ -27,8 +27,12 @@ export const percent = (share) => (share >= 0.0995 ? `${Math.round(100 * share)}
 
 export const short = (value) => {
   const size = Math.abs(value);
+  const sign = value < 0 ? "−" : "";
   if (size === 0) return "0";
-  if (size >= 100) return value.toFixed(0);
-  if (size >= 1) return value.toFixed(2);
-  return size >= 0.001 ? value.toFixed(3) : value.toExponential(1);
+  if (size >= 100) return `${sign}${size.toFixed(0)}`;
+  if (Number.isInteger(size)) return `${sign}${size}`;
+  if (size >= 1) return `${sign}${size.toFixed(2)}`;
+  return `${sign}${size >= 0.001 ? trimmed(size.toFixed(3)) : size.toExponential(1)}`;
 };
+
+const trimmed = (text) => text.replace(/0+$/, "").replace(/\.$/, "");

@@ -7,8 +7,21 @@ async function styles() {
   return (await Promise.all(sheets.map(async (link) => (await fetch(link.href)).text()))).join("\n");
 }
 
+// A picture that the page has loaded, as data
+async function asData(address) {
+  if (!address || address.startsWith("data:")) return address;
+  const blob = await (await fetch(address)).blob();
+  return new Promise((done) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result);
+    reader.readAsDataURL(blob);
+  });
+}
+
 export async function saveView(title) {
   const copy = document.documentElement.cloneNode(true);
+  const images = [...document.querySelectorAll("img")].map((image) => asData(image.currentSrc || image.src));
+  for (const [i, image] of [...copy.querySelectorAll("img")].entries()) image.src = await images[i];
   const drawn = document.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((place, i) => {
     const image = document.createElement("img");
