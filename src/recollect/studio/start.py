@@ -24,6 +24,7 @@ from .reader import language_of
 from .records.places import list_files
 from .records.shared import Records, read_query
 
+MESSAGES = (*form.GROUPS.values(), form.PARAMS, "Task", *race_form.FIELDS.values())
 MODULE = [sys.executable, "-P", "-m", "recollect"]
 
 
