@@ -25,8 +25,11 @@ def race_files(folder, ended=1):
     about = {"schema": 1, "title": f"A race {MARKUP}", "command": "recollect race recall", "heats": [heat]}
     (folder / "race.json").write_text(json.dumps(about))
     rows = [
-        {"heat": "recall", "entry": name, "model": name, "seed": 0, "metric": {"value": 0.5}, "params": 1000,
-         "tokens": 1000, "flops": 1e6, "seconds": 1.0, "state_bytes": 64, "fair": {}, "unfair": []}
+        {
+            "heat": "recall", "entry": name, "model": name, "seed": 0, "metric": {"value": 0.5}, "params": 1000,
+            "tokens": 1000, "flops": 1e6, "seconds": 1.0, "state_bytes": 64, "fair": {}, "unfair": [], "baselines": {},
+            "settings": {"train": {"lr": 0.001}}, "data": "recall",
+        }
         for name in ("gru", "lstm")[:ended]
     ]  # fmt: skip
     (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -178,7 +181,7 @@ def test_a_training_is_started_watched_stopped_and_resumed(studio, open_studio):
     page.locator(".job button.quiet").first.click()
     wait(
         page,
-        "() => document.querySelector('pre.output') && document.querySelector('pre.output').textContent.includes('--resume')",
+        "() => (document.querySelector('pre.output') || {textContent: ''}).textContent.includes('--resume')",
     )
     page.locator(".job button:not(.quiet)").first.click()
     wait(page, "() => document.querySelectorAll('.job .state.stopped').length === 2")
@@ -209,7 +212,7 @@ def test_the_lineage_is_walked_with_the_keyboard(studio, open_studio, width):
     page.keyboard.press("ArrowRight" if width > 700 else "ArrowDown")
     wait(
         page,
-        "() => document.querySelector('article.idea h2').textContent.startsWith('lstm') || location.hash.includes('conv')",
+        "() => ['lstm', 'conv'].some((name) => document.querySelector('article.idea h2').textContent.startsWith(name))",
     )
     page.locator('.idea[data-name="delta"]').dispatch_event("click")
     wait(page, "() => document.querySelector('article.idea h2').textContent.startsWith('delta')")

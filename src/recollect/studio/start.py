@@ -142,6 +142,7 @@ def routes(studio: Any) -> list[Route]:
         earlier = next((job for job in records.jobs.read_all() if job.out == asked.id and job.kind == "race"), None)
         if earlier is not None:
             return launch("race", earlier.words[len(MODULE) :], earlier.shown, asked.id, lang, {})
+        records.watch.look(now=True)
         run, path = records.find_run(asked.id)
         if run.state == "running":
             raise JobError(f"run: expected one that nobody trains, found {asked.id} in training; wait, or stop it")
