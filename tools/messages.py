@@ -33,6 +33,8 @@ from recollect.report.pages.race import CARD
 from recollect.studio import messages as studio
 from recollect.training.listing import STATES
 
+from . import claim_messages
+
 HEAD = """\
 # The texts of recollect in Chinese; python -m tools.messages --write puts new messages in and takes stale ones out.
 msgid ""
@@ -40,6 +42,7 @@ msgstr "Language: zh\\nContent-Type: text/plain; charset=UTF-8\\n"
 """
 SOURCE = Path(recollect.__file__).parent
 TYPER = ("Options", "Arguments", "Commands", "Error", "[required]", "[default: {}]", "Show this message and exit.")
+UNITS = ("second", "minute", "hour", "day", "week", "month", "year")
 WORDS = (  # that are shown and stand alone: parts and counts of data, columns, progress, names of baselines
     "train", "valid", "test", "valid and test", "tokens/s", "entries", "model", "questions", "inputs", "outputs",
     "lines", "words", "note", "unknown", "vocabulary", "tokenizer", "pairs", "left out", "pixels", "pictures",
@@ -50,7 +53,8 @@ WORDS = (  # that are shown and stand alone: parts and counts of data, columns, 
     "chance", "one of the values seen", "all but the distractors", "experiment", "kind", "code", "lowercased",
     "machine", "command", "search", "starting", "reset", "keep", "candidate", "forget",
     "{number:,} hidden state h", "{number:,} cell state c", "initial", "trained", "flops", "declared", "parallel",
-    "measured", "behind, 95 %",
+    "measured", "behind, 95 %", "coverage", "all", "beginning", "end", "begins at", "ends with", "sum", "last",
+    "1 weekday", *(f"{{count:,}} {unit}{s}" for unit in UNITS for s in ("", "s")), "Found", "Full form",
 )  # fmt: skip
 EARLIER = (  # as earlier versions wrote it into files that are still read
     "measured on validation",
@@ -106,7 +110,8 @@ SHOWN = {  # files and folders of the package whose texts are shown → the func
 }
 TOLD = (  # functions of tasks whose texts are shown
     "headline", "table", "tabulate", "summarize_data", "rule", "describe_rule", "_rules", "_guesses", "_confusion",
-    "figures", "forced", "described", "translated", "explain_missing", "missing_bounds", "describe_counts", "notes",
+    "figures", "forced", "solve", "described", "translated", "explain_missing", "missing_bounds", "describe_counts",
+    "notes",
     "fit_scaler", "row_names", "grouping", "groups", "count", "look", "gaze",
 )  # fmt: skip
 KEYWORDS = ("title", "x", "y", "level_name", "unit", "label", "help")  # of calls, whose text may be one word
@@ -393,6 +398,8 @@ def declared() -> Iterator[tuple[str, str]]:
     yield from ((verdict.value, "claims") for verdict in Verdict)
     yield from ((chapter, "claims") for chapter in CHAPTERS)
     yield from ((plain(load(name).statement), f"claims/{name}") for name in claims())
+    yield from claim_messages.said()
+    yield from claim_messages.found(Finder)
     yield from ((text, "learn/exercises.py") for text in exercises.texts())
 
 

@@ -3,7 +3,7 @@
 `recollect studio` runs in a process of its own over the lanes that ship.
 
 keys    a browser types a text; the time from each key to the picture of the last lane, and the processor's time of the
-        server for it. The second says more where other work keeps the machine busy.
+        server and of the browser for it, which other work on the machine does not lengthen.
 pages   so many pages with the lanes of the start type at once; the time of a key of each
 hour    18,000 keys (five a second for an hour) as fast as they are answered: texts that grow and are taken back,
         branches, edits of states; the memory of the server all the while
@@ -12,6 +12,7 @@ The rows go to results/studio.json.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -22,7 +23,6 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,6 +35,7 @@ LANES = (
     "lane-lstm", "lane-transformer", "lane-gated-delta", "lane-ttt-linear", "lane-ngram", "lane-rnn", "lane-gru",
     "lane-tcn", "lane-mlp", "lane-linear-transformer", "lane-retention", "lane-mamba2",
 )  # fmt: skip
+PAGES, MARK = {"docs/studio.md": "en", "docs/studio.zh.md": "zh"}, "studio"
 COUNTS = (1, 4, 8, 12)
 TEXT = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n"
 OPENED, KEYS = 20, 12  # pages at once, keys of each
@@ -61,22 +62,72 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=40)
     parser.add_argument("--hour", type=int, default=HOUR, help="keys of the hour")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "studio.json")
+    parser.add_argument("--pages", action="store_true", help="only write the pages anew")
     options = parser.parse_args()
-    content = {
+    if not options.pages:
+        options.out.write_text(json.dumps(measure(options.keys, options.hour), indent=1) + "\n", encoding="utf-8")
+    content = json.loads(options.out.read_text(encoding="utf-8"))
+    print(json.dumps({name: content[name] for name in ("load", "keys", "pages", "hour")}, indent=1))
+    for page, language in PAGES.items():
+        path = ROOT / page
+        path.write_text(place_table(path.read_text(encoding="utf-8"), table(content, language)), encoding="utf-8")
+
+
+def measure(keys: int, hour: int) -> dict[str, Any]:
+    return {
         "about": __doc__,
-        "command": f"python -m tools.studio_bench --keys {options.keys} --hour {options.hour}",
+        "command": f"python -m tools.studio_bench --keys {keys} --hour {hour}",
         "commit": commit(),
         "machine": machine(),
         "load": os.getloadavg()[0],
-        "keys": [measure_keys(count, options.keys) for count in COUNTS],
+        "keys": [measure_keys(count, keys) for count in COUNTS],
         "pages": measure_pages(),
-        "hour": measure_hour(options.hour),
+        "hour": measure_hour(hour),
     }
-    options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps({name: content[name] for name in ("load", "keys", "pages", "hour")}, indent=1))
 
 
-@contextmanager
+def table(content: dict[str, Any], language: str) -> str:
+    """The figures for a page."""
+    chinese = language == "zh"
+    head = (
+        ("泳道", "从按键到图，中位数", "十次中的第九次", "服务器的处理器时间", "浏览器的处理器时间")
+        if chinese
+        else ("lanes", "key to picture, median", "nine of ten within", "the processor's time, server", "browser")
+    )
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for row in content["keys"]:
+        times = (row[name] for name in ("median_ms", "ninth_of_ten_ms", "server_cpu_ms", "browser_cpu_ms"))
+        lines.append(f"| {row['lanes']} | " + " | ".join(f"{time:.0f} ms" for time in times) + " |")
+    pages, hour = content["pages"], content["hour"]
+    if chinese:
+        text = (
+            f"{pages['pages']} 个网页同时输入，各 {pages['lanes']} 条泳道：每个按键的中位数 "
+            f"{pages['median_ms']:.0f} ms，最慢 {pages['slowest_ms']:.0f} ms，"
+            f"服务器的处理器时间 {pages['server_cpu_ms']:.0f} ms。"
+            f"一小时的输入（{hour['keys']:,} 个按键，{hour['lanes']} 条泳道，带分支和改动）：服务器占 "
+            f"{hour['memory_mb'][-1]:.0f} MB，比前三分之一结束时多 {hour['growth_mb']:.1f} MB。"
+            f"测量时两个核上的负载为 {content['load']:.0f}。"
+        )
+    else:
+        text = (
+            f"{pages['pages']} pages that type at once, {pages['lanes']} lanes each: {pages['median_ms']:.0f} ms a key "
+            f"in the median, {pages['slowest_ms']:.0f} ms at most, {pages['server_cpu_ms']:.0f} ms of the server's "
+            f"processor. An hour of typing ({hour['keys']:,} keys, {hour['lanes']} lanes, with branches and changed "
+            f"states): the server holds {hour['memory_mb'][-1]:.0f} MB, {hour['growth_mb']:.1f} MB more than after "
+            f"its first third. The load of the machine was {content['load']:.0f} on two cores."
+        )
+    return "\n".join([*lines, "", text])
+
+
+def place_table(page: str, text: str) -> str:
+    """The page with the table between its marks."""
+    before, begin, rest = page.partition(f"<!-- {MARK} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    assert begin and end, f"expected the marks of {MARK} in the page, found none"  # noqa: PT018
+    return f"{before}{begin}{text}\n{end}{after}"
+
+
+@contextlib.contextmanager
 def studio() -> Iterator[tuple[str, int]]:
     """The address of a studio in a process of its own, and the number of that process."""
     words = [sys.executable, "-m", "recollect", "studio", *LANES, *HOUR_LANES[2:], "--port", "0", "--json"]
@@ -109,12 +160,12 @@ def measure_keys(count: int, keys: int) -> dict[str, Any]:
         page.wait_for_selector("section.view:not([aria-busy])")
         page.evaluate(WATCH)
         page.locator("textarea").press("End")
-        before = cpu_seconds(pid)
+        before, drawn = cpu_seconds(pid), children_seconds(pid)
         for number, letter in enumerate((TEXT * 9)[:keys]):
             page.keyboard.insert_text(letter)
             while page.evaluate("window.times.length") <= number:
                 time.sleep(0.005)
-        own = (cpu_seconds(pid) - before) / keys
+        own, drawn = (cpu_seconds(pid) - before) / keys, (children_seconds(pid) - drawn) / keys
         times = sorted(page.evaluate("window.times"))
         browser.close()
     return {
@@ -123,6 +174,7 @@ def measure_keys(count: int, keys: int) -> dict[str, Any]:
         "median_ms": round(median(times), 1),
         "ninth_of_ten_ms": round(times[int(0.9 * len(times))], 1),
         "server_cpu_ms": round(1_000 * own, 1),
+        "browser_cpu_ms": round(1_000 * drawn, 1),
     }
 
 
@@ -208,6 +260,19 @@ def cpu_seconds(pid: int) -> float:
     """The processor's time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children_seconds(but: int) -> float:
+    """The processor's time of all processes that this one has started, but for one: those of the browser."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            parents[int(path.parent.name)] = int(path.read_text(encoding="ascii").rpartition(")")[2].split()[1])
+    found, new = set[int](), {os.getpid()}
+    while new:
+        found |= new
+        new = {pid for pid, parent in parents.items() if parent in new} - found - {but}
+    return sum(cpu_seconds(pid) for pid in found - {os.getpid()})
 
 
 def memory_of(pid: int) -> int:

@@ -226,18 +226,49 @@ def memories(found: list[Row]) -> str:
 
 
 def labels(found: list[Row]) -> str:
-    left_out = any("test_speaker=" in row.get("recipe", "") for row in found)  # a row for each speaker
-    counted = "speakers" if left_out else "seeds"
-    columns = ["model", counted, "accuracy", "F1", "calibration error", "parameters", "training", "machine"]
+    if "candidate" in found[0]:
+        return candidates(found)
+    speakers = list(dict.fromkeys(speaker for row in found if (speaker := _speaker(row))))  # a row for each
+    counted = "speakers" if speakers else "seeds"
+    columns = ["model", counted, "accuracy", *speakers]
+    columns += ["F1", "calibration error", "parameters", "training", "machine"]
     lines = []
     groups = grouped(found, lambda row: row["model"])
     for model, group in sorted(groups.items(), key=lambda item: -statistics.mean(r["accuracy"] for r in item[1])):
-        cells = [f"`{model}`", str(len(group)), spread([row["accuracy"] for row in group], percent)]
+        count = len({_speaker(row) for row in group}) if speakers else len(group)
+        cells = [f"`{model}`", str(count), spread([row["accuracy"] for row in group], percent)]
+        for speaker in speakers:
+            own = [row["accuracy"] for row in group if _speaker(row) == speaker]
+            cells.append(percent(statistics.mean(own)) if own else "–")
         cells += [f"{statistics.mean(row[key] for row in group):.4f}" for key in ("macro_f1", "calibration_error")]
         lines.append([*cells, f"{group[0]['params']:,}", taken(group), machines(group)])
     for guess, accuracy in found[0]["baseline_accuracy"].items():
-        lines.append([guess, "–", percent(accuracy), "–", "–", "–", "–", "–"])
+        lines.append([guess, "–", percent(accuracy), *["–"] * (len(columns) - 3)])
     return markdown(columns, lines, _rules(found))
+
+
+def _speaker(row: Row) -> str | None:
+    """Who is heard in the test alone."""
+    found = re.search(r"test_speaker=(\w+)", row.get("recipe", ""))
+    return found[1] if found else None
+
+
+def candidates(found: list[Row]) -> str:
+    """Ways to train a recipe, by what the validation speaker of each fold has; the best of a fold stands out."""
+    folds = list(dict.fromkeys(row["fold"] for row in found))
+    groups = grouped(found, lambda row: f"`{row['model']}`, {row['candidate']}")
+    values = {name: {row["fold"]: row["accuracy"] for row in group} for name, group in groups.items()}
+    best = {fold: max(own.get(fold, 0) for own in values.values()) for fold in folds}
+    lines = []
+    for name, own in sorted(values.items(), key=lambda item: -statistics.mean(item[1].values())):
+        cells = [
+            ("**{}**" if own[fold] == best[fold] else "{}").format(percent(own[fold])) if fold in own else "–"
+            for fold in folds
+        ]
+        lines.append([name, percent(statistics.mean(own.values())), *cells])
+    heard = {row["fold"]: row["validation"] for row in found}
+    columns = ["candidate", "mean", *(f"{fold} (by {heard[fold]})" for fold in folds)]
+    return markdown(columns, lines, {"all recordings of the validation speaker, after the last step"})
 
 
 def captions(found: list[Row]) -> str:
@@ -276,15 +307,19 @@ def films(found: list[Row]) -> str:
 
     def name(row: Row) -> str:
         own = row["settings"]["model"]
-        return f"`{row['model']}`" + (" at each cell" if own.get("grid") else "")
+        words = f"`{row['model']}`" + (" at each cell" if own.get("grid") else "")
+        words += ", single frames" if own.get("motion") == "none" else ""
+        return words + (", no shortcut" if own.get("block") == "plain" else "")
 
     lines = []
     for model, group in sorted(grouped(found, name).items(), key=lambda item: -statistics.mean(_values(item[1]))):
-        for kind in ("seen", "held out"):
+        for kind, scored in (("seen", "exact"), ("seen", "any_order"), ("held out", "exact")):
             shares = [[row["described"]["exact_by"].get(_events(n, kind)) for row in group] for n in counts]
-            cells = [spread([one["exact"] for one in some], percent) if all(some) else "–" for some in shares]
+            cells = [spread([one[scored] for one in some], percent) if all(some) else "–" for some in shares]
             whole = ["–", "–", "–", "–"]
-            if kind == "seen":
+            if scored == "any_order":
+                kind = "seen, in any order"
+            elif kind == "seen":
                 bleu = spread([row["described"]["bleu4"] for row in group], lambda v: f"{v:.2f}")
                 nats = f"{statistics.mean(row['forced']['nats_per_token'] for row in group):.3f}"
                 whole = [bleu, nats, f"{group[0]['params']:,}", taken(group)]

@@ -82,6 +82,15 @@ def test_every_run_stands_in_the_page_with_its_number():
         assert words in text
 
 
+def test_what_a_search_tried_is_written_for_readers():
+    rows = made.recall_rows(("rnn", "lstm"))
+    tried = [{"rate": 0.001, "value": 0.25, "way": 0.5, "seconds": 1.0}, {"rate": 0.01, "value": None}]
+    found = rendered([row | {"search": {"lr": 0.001, "tried": tried, "seconds": 1.0}} for row in rows]).text
+    assert "rnn: 0.001 → 0.25, 0.01 → failed; the rate with the lowest value on validation: 0.001" in found
+    assert "{'rate'" not in found
+    assert "seconds 1.0" not in found
+
+
 def test_means_and_ranges_are_those_of_the_seeds():
     rows = made.recall_rows()
     text = rendered(rows).text

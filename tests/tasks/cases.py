@@ -353,7 +353,7 @@ SMALL = {
         },
         models={
             "ctc": {"width": 8, "layers": 1},
-            "ctc, both ways": {"width": 8, "layers": 2, "both_ways": True, "dropout": 0.2, "speed": 0},
+            "ctc, both ways": {"width": 8, "layers": 2, "both_ways": True, "dropout": 0.2, "tempo": 0},
             "ctc, folder": {"data": "said", "encoder": "lstm", "width": 8, "stack": 2},
             "attend": {"width": 8},
             "fixed, folder": {"data": "said", "width": 8, "cell": "lstm"},

@@ -34,6 +34,7 @@ def train(
     device: str = "auto",
     data_dir: str | None = None,
     log: str | None = None,
+    shard: bool = False,
     progress: bool = True,
     **settings: Any,
 ) -> TrainedModel:
@@ -42,7 +43,8 @@ def train(
     `task` and `model` are names, such as "text" and "lstm"; `data` are files, a known set, or for tables (series,
     labels, ratings) an array, a dictionary of columns, or a data frame, which is written beside the run as CSV.
     `params` solves the width for so many parameters; `log="tensorboard"` writes an event file beside the metrics.
-    Every other setting has the name that docs/settings.md gives it: `steps`, `width`, `lr`, `seed`, `dropout`, …
+    Every other setting has the name that docs/settings.md gives it: `steps`, `width`, `lr`, `seed`, `dropout`, …; in a
+    program that torchrun starts, all ranks call this, and `shard` divides the weights among them.
 
         >>> model = recollect.train("recall", model="lstm", width=8, steps=2, eval_rows=8, out=folder, progress=False)
         >>> model.task, model.model
@@ -50,7 +52,7 @@ def train(
     """
     folder, _ = run_training(
         task, data, model=model, params=params, out=out, recipe=recipe, init=init, of=of, device=device,
-        data_dir=data_dir, log=log, progress=progress, settings=settings,
+        data_dir=data_dir, log=log, shard=shard, progress=progress, settings=settings,
     )  # fmt: skip
     return load(folder, device=device if device != "auto" else "cpu", data_dir=data_dir)
 
@@ -69,6 +71,7 @@ def run_training(
     device: str,
     data_dir: str | None,
     log: str | None = None,
+    shard: bool = False,
     progress: bool,
     settings: Mapping[str, Any],
 ) -> tuple[Path, dict[str, Any]]:
@@ -104,7 +107,8 @@ def run_training(
     read = base.data_settings() | name_data(data, place) | dict(sources or {})
     config = runs.configure(kind, base.settings | own, model=model, **read)
     wanted = read_count(base.params if params is None else params, "params")
-    found = runs.train(kind, config, str(place), params=wanted, init=None if init is None else str(init), **given)
+    first = None if init is None else str(init)
+    found = runs.train(kind, config, str(place), params=wanted, init=first, shard=shard, **given)
     return place, found
 
 
@@ -158,6 +162,7 @@ def run_resume(
     device: str,
     data_dir: str | None,
     log: str | None = None,
+    shard: bool = False,
     progress: bool,
 ) -> dict[str, Any]:
     """Go on with a stopped run (of `task`, where one is named): its evaluation."""
@@ -166,8 +171,9 @@ def run_resume(
 
     kind, where = None if task is None else tasks.find(task), check_device(device)
     return runs.resume(
-        run, task=kind, device=where, data_dir=data_dir, longer=steps, log=log, progress=Progress(quiet=not progress)
-    )
+        run, task=kind, device=where, data_dir=data_dir, longer=steps, log=log, shard=shard,
+        progress=Progress(quiet=not progress),
+    )  # fmt: skip
 
 
 def verify(run: str | os.PathLike[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO, TextIO, Union, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from ..core.language import localize
+from ..core.language import localize, localize_note
 from ..core.limits import one_line
 from ..core.settings import Flag
 from .language import FLAG, help_in, localize_command, take_language
@@ -170,7 +170,7 @@ def print_json(content: object, file: TextIO | None = None) -> None:
 def print_notes(notes: Iterable[str]) -> None:
     """What a user should know beside the answer, on stderr."""
     for note in notes:
-        print(localize(f"note: {note}"), file=sys.stderr)
+        print(localize_note(note), file=sys.stderr)
 
 
 def open_model(run: str, *tasks: str, **options: Any) -> Any:

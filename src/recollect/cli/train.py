@@ -1,11 +1,15 @@
 """The commands that make a run and measure it."""
 
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, get_args
 
 import typer
 
 from .. import tasks
+from ..core.errors import RecollectError
 from ..core.language import localize
 from ..core.limits import one_line
 from ..core.settings import SettingError, flags_of, parse, split
@@ -134,6 +138,13 @@ def train(
     ] = None,
     data_dir: DataDir = None,
     log: Log = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train on so many processes of this machine; torchrun for several machines."),
+    ] = None,
+    shard: Annotated[
+        bool, typer.Option("--shard", help="Among ranks: divide the weights among them (FSDP), for large models.")
+    ] = False,
     settings: Set = None,
     json: Json = False,
     **flags: Any,
@@ -142,14 +153,19 @@ def train(
     from ..api import training
 
     kind = tasks.find(task)
+    if ranks is not None and not among_ranks():
+        raise typer.Exit(launch_ranks(ranks))
     if resume:
         if out is None:
             raise SettingError("--resume: expected --out with the folder of the run to go on with")
         _check_flags(ctx, RESUMED, "--resume: expected no setting but --steps, since a run goes on as it began")
         longer = None if steps is None else parse("--steps", steps, int)
-        found = training.run_resume(out, task=task, steps=longer, device=device, data_dir=data_dir, log=log,
-                                    progress=True)  # fmt: skip
-        _report(out, found, kind.headline(found), json)
+        with leaving_quietly():
+            found = training.run_resume(
+                out, task=task, steps=longer, device=device, data_dir=data_dir, log=log, shard=shard, progress=True
+            )
+        if found:
+            _report(out, found, kind.headline(found), json)
         return
     if model in kind.combined:
         _check_flags(ctx, COMBINED, f"--model {model}: expected no setting, since it is fitted from two runs at once")
@@ -159,15 +175,43 @@ def train(
     }  # fmt: skip
     sources, numbers = _split_flags(flags)
     texts = {name: str(value) for name, value in (words | numbers).items() if value is not None}
-    place, found = training.run_training(
-        task, sources.pop("data", ()), sources=sources, model=model, params=params, out=out, recipe=recipe, init=init,
-        of=of or (), device=device, data_dir=data_dir, log=log, progress=True, settings=texts | split(settings or []),
-    )  # fmt: skip
-    _report(str(place), found, kind.headline(found), json)
+    with leaving_quietly():
+        place, found = training.run_training(
+            task, sources.pop("data", ()), sources=sources, model=model, params=params, out=out, recipe=recipe,
+            init=init, of=of or (), device=device, data_dir=data_dir, log=log, shard=shard, progress=True,
+            settings=texts | split(settings or []),
+        )  # fmt: skip
+    if found:
+        _report(str(place), found, kind.headline(found), json)
+
+
+def among_ranks() -> bool:
+    """Whether this process is one of the ranks that `--ranks` has started."""
+    return "RECOLLECT_RANKS" in os.environ
+
+
+def launch_ranks(ranks: int) -> int:
+    """This command on so many ranks; its exit code."""
+    from ..training.launch import launch
+
+    return launch(sys.argv[1:], ranks)
+
+
+@contextmanager
+def leaving_quietly() -> Iterator[None]:
+    """A rank that others have left says nothing where `--ranks` does, which knows who left."""
+    try:
+        yield
+    except RecollectError as error:
+        from ..training.ranks import LOST, RankLost
+
+        if isinstance(error, RankLost) and among_ranks():
+            raise typer.Exit(LOST) from error
+        raise
 
 
 LONG = ("by_position", "pieces")  # of an evaluation, left out at the end of a training
-RESUMED = ("resume", "out", "steps", "device", "data_dir", "log", "json")
+RESUMED = ("resume", "out", "steps", "device", "data_dir", "log", "ranks", "shard", "json")
 COMBINED = ("model", "of", "out", "device", "data_dir", "log", "json")
 
 

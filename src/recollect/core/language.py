@@ -28,6 +28,10 @@ SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z\u2068])")
 MARKS = {", ": "，", "; ": "；"}  # between the parts of a list
 LISTS = [re.compile(f"({between})") for between in ("; ", " {2,}", ", ")]
 NAMED = re.compile(r"(\D+?) ([-+−]?\d.*)", re.DOTALL)  # a name and its number
+MEASURED = re.compile(r"\d\.\d|\de-\d|%")
+NOTE = re.compile(r" \(.*?\)")
+FROM_TO = re.compile(r"^[-+−\d.]+ to ")
+NAME = re.compile(r"[a-z][a-z0-9_-]*")  # of a model or a setting
 PREFIXED = re.compile(r"(.+?): (.+)", re.DOTALL)  # who or what a text is about, and the text
 NOTED = re.compile(r"(.+) \((.+)\)", re.DOTALL)  # a text and a note in brackets
 WIDE = "\u2e80-\u9fff\uff01-\uffef"  # Chinese characters and their punctuation
@@ -51,13 +55,16 @@ class Template(NamedTuple):
     general: bool  # little but places: what is known in parts goes before
     longest: float  # of the texts in its places
     translation: str
+    lists: frozenset[str]  # places that may hold parts between semicolons: what stands beside is not of one of them
 
     def read(self, text: str) -> dict[str, str] | None:
         """What stands in the places, where the text is of this template."""
         found = self.pattern.fullmatch(text) if self.fixed in text else None
         if found is None or max(map(len, found.groups())) > self.longest:
             return None
-        return found.groupdict()
+        values = found.groupdict()
+        listed = {name for name, value in values.items() if "; " in value}
+        return values if listed <= self.lists else None
 
 
 def language() -> str:
@@ -100,6 +107,11 @@ def localize(text: str) -> str:
     return text if code == "en" else _find(str(text), code)
 
 
+def localize_note(note: str) -> str:
+    """A finished English note, marked as one, in the language of the reader."""
+    return f"note: {note}" if language() == "en" else f"{localize('note')}：{localize(note)}"
+
+
 def _find(text: str, code: str) -> str:
     found = _search(text, code)
     return text if found is None else found
@@ -137,16 +149,17 @@ def _search_parts(text: str, code: str) -> str | None:
         return f"{found}。"
     for between in LISTS:
         listed = between.split(text)
-        if len(listed) > 1 and None not in (found := [_known(part, code) for part in listed]):
+        if len(listed) > 1 and None not in (found := [_known(part, code) or _name(part, text) for part in listed]):
             return "".join(MARKS.get(part or "", part or "") for part in found)
     if (noted := NOTED.fullmatch(text)) and None not in (found := [_known(part, code) for part in noted.groups()]):
         return f"{found[0]}（{found[1]}）"
     if prefixed := PREFIXED.fullmatch(text):
         name, rest = _search(prefixed[1], code) or _search(f"{prefixed[1]}:", code), _known(prefixed[2], code)
-        if rest is not None and (name is not None or " " not in prefixed[1]):  # else what stands there is no name
+        if rest is not None and (name is not None or " " not in prefixed[1] or not LETTERS.search(prefixed[1])):
             return f"{(name or prefixed[1]).rstrip('：')}：{rest}"
-    if (named := NAMED.fullmatch(text)) and (found := _search(named[1], code)) is not None:
-        number = _known(named[2], code)
+    if named := NAMED.fullmatch(text):
+        found = _search(named[1], code) or _name(named[1], NOTE.sub("", named[2]))
+        number = None if found is None else _known(named[2], code)
         return None if number is None else f"{found} {number}"
     return None
 
@@ -155,6 +168,11 @@ def _known(text: str, code: str) -> str | None:
     """The translation of a text; one without words needs none."""
     found = _search(text, code)
     return text if found is None and not LETTERS.search(text) else found
+
+
+def _name(text: str, figures: str) -> str | None:
+    """The name of a model or a setting beside its figures, which is the same in every language."""
+    return text if NAME.fullmatch(text) and MEASURED.search(figures) and not FROM_TO.search(figures) else None
 
 
 def _join(sentences: list[str]) -> str:
@@ -211,7 +229,9 @@ def _template(message: str, translation: str) -> tuple[int, Template]:
     letters = math.inf if formats else sum(map(len, fixed))
     longest = SHORT if letters < FEWEST else math.inf
     found = re.compile(pattern, re.DOTALL)
-    return count, Template(found, max(fixed, key=len), sentences, letters < FEW, longest, translation)
+    lists = {name for name in places(message) if re.search(rf"\{{{name}[^}}]*\}}(?:$|[.;])", message)}
+    lists &= set(re.findall(r"\{(\w+)!t\}", translation))
+    return count, Template(found, max(fixed, key=len), sentences, letters < FEW, longest, translation, frozenset(lists))
 
 
 def places(message: str) -> Iterator[str]:

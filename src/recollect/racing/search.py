@@ -135,10 +135,12 @@ def search(
             raise KeyboardInterrupt
         if isinstance(answer, Died):
             answer = nothing(trial) | {"error": answer.reason}
-        value = "failed" if answer["value"] is None else f"{answer['value']:.4f}"
-        progress.say(
-            f"[{done}/{len(trials)}] {trial.heat.name}: {trial.entrant.label} at {trial.lr:g}: {value} on validation"
+        value = (
+            f"failed: {answer.get('error') or 'no validation was reached'}"
+            if answer["value"] is None
+            else f"{answer['value']:.4f} on validation, less is better"
         )
+        progress.say(f"[{done}/{len(trials)}] {trial.heat.name}: {trial.entrant.label} at {trial.lr:g}: {value}")
         name = "/".join(trial.key[:2])
         tried.setdefault(name, []).append(answer)
         if len(tried[name]) == len(plan.rates):

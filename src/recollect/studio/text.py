@@ -175,21 +175,15 @@ class TextRoutes:
         for line, given in enumerate(asked.lines):
             for name in list(page.lanes):
                 edits = [Edit(e.at, e.key, e.unit, e.value) for e in given.edits if e.lane == name]
-                track, stays = await self.worker.call(
-                    lambda name=name, line=line, text=given.text, edits=edits: self.pages.aim(
-                        page, name, line, text, edits
-                    )
-                )
-                while page.turn == turn and track.left:
-                    await self.worker.call(lambda track=track: track.advance(SLICE))
+                have = asked.have.get(name, ())
+                task = Task(self.pages, page, name, line, given.text, edits, have[line] if line < len(have) else 0)
+                found = await self.worker.call(lambda task=task: task.go_on(asked.show))
+                while found is None and page.turn == turn:
+                    found = await self.worker.call(lambda task=task: task.go_on(asked.show))
                 if page.turn != turn:
                     return
-                have = asked.have.get(name, ())
-                start = min(stays, have[line] if line < len(have) else 0)
-                key = asked.show.get(name)
-                yield await self.worker.call(
-                    lambda track=track, start=start, key=key, line=line: frame(track, line, start, key)
-                )
+                assert found is not None
+                yield found
         self.pages.check_memory(page)
 
     async def look(self, request: Request) -> Response:
@@ -237,6 +231,23 @@ class TextRoutes:
 
         while any(writer.left > 0 for _, _, writer in writers):
             yield {"parts": await self.worker.call(next_round)}
+
+
+class Task:
+    """One lane that reads one line, a few positions at a time."""
+
+    def __init__(self, pages: Pages, page: Page, name: str, line: int, text: str, edits: list[Edit], have: int) -> None:
+        self.aim = lambda: pages.aim(page, name, line, text, edits)
+        self.name, self.line, self.have = name, line, have
+        self.track: Track | None = None
+
+    def go_on(self, show: Mapping[str, str]) -> bytes | None:
+        """Read on; once all is read, the frame of what the page lacks."""
+        if self.track is None:
+            self.track, stays = self.aim()
+            self.start = min(stays, self.have)
+        self.track.advance(SLICE)
+        return None if self.track.left else frame(self.track, self.line, self.start, show.get(self.name))
 
 
 def check_shown(page: Page, show: Mapping[str, str]) -> None:

@@ -64,7 +64,7 @@ def read_entry(path: Path, name: str, rows: Sequence[Mapping[str, Any]] | None =
     folder = RunFolder(path)
     config = folder.config()
     model, corpus = config.get("model"), config.get("corpus", {})
-    weights = next((place for place in (folder.model_path, folder.best, folder.last) if place.is_file()), None)
+    weights = next((place for place in (folder.model_path, folder.best, folder.last_file) if place.is_file()), None)
     shapes, note = _read_header(weights) if weights is not None else ({}, {})
     if "valid" in note:
         value = note["valid"]

@@ -230,6 +230,7 @@ _CAPTIONS = {
 _FILMS = {name: _CAPTIONS[name] for name in ("least", "longest", "whole", "grain", "choose", "extra", *_BEAM)} | {
     "pixels": "Frames are scaled to so many pixels a side; none: as the data's source has it.",
     "frames": "Of a longer film so many frames are read, evenly spread.",
+    "varied": "Rendered films are drawn as others might: on any ground, at any speed, with rests between the events.",
     "held_out": "Share of a folder's films for validation, and as much for the test.",
     "count": "Films that are rendered for training where no data is named.",
     "events": "Most events of a film that is rendered for training; those of the test have up to five.",
@@ -248,6 +249,11 @@ _FILM_MODEL = (
     {name: _SOURCE[name] for name in ("cell", "embed", "gist", "score", "share")}
     | _EYE
     | {
+        "motion": "What the CNN sees beside each frame: nothing, its difference from the frame before, or that and how "
+        "far edges moved to the right and down.",
+        "pool": "How the cells of a frame become one vector: by weights of each cell's own, as their mean, by the "
+        "largest of each number, or by learned attention.",
+        "pool_heads": "Queries of `pool=attention`, each with its share of the vector.",
         "grid": "The memory and the decoder have each cell of the CNN's grid apart; else one vector of each frame.",
         "decoder": "What writes the caption, and how it reads what the memory left of the frames.",
         "decoder_layers": "Layers of the decoder.",
@@ -293,8 +299,6 @@ _TRANSCRIBE = {
     "stack": "Frames side by side that are a step of the model.",
     "batch": "Recordings, or strings of them, of a batch.",
     "bucket": "Batches' worth of recordings that are sorted by length before they are cut into batches.",
-    "speed": "Training plays recordings faster or slower by up to this share.",
-    "noise": "Largest standard deviation of the noise that training adds to samples (in ±1).",
     "choose": "What picks the best checkpoint: character errors of greedy texts, or the loss.",
     "eval_rows": "Evaluations while training read the first so many recordings of a part; none: all.",
     "ratio": "A text has at most `ratio` characters for each step of the sound, and `extra` more.",
@@ -316,6 +320,8 @@ _AUGMENT = {
     "warp": "The bands of training rows are stretched or squeezed by up to so much, as by another speaker's throat.",
     "gain": "Training rows are up to so many decibels louder or softer.",
     "tilt": "Training rows have up to so many decibels more or less at either end of the bands.",
+    "response": "Training rows have up to so many decibels more or less at each of five places among the bands, and "
+    "between them what a line gives, as by another microphone.",
     "noise": "Decibels below a training row's mean power at which noise is added at most (at least: 30 dB less); none: "
     "no noise.",
     "shift": "Training rows begin up to so many milliseconds later, after silence, or earlier, cut off.",
@@ -469,6 +475,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "shared": "All heads have one key and one query.",
         "out_norm": "RMSNorm of what each head reads.",
         "out_gate": "What was read is multiplied by a gate, SiLU of a map of the input.",
+        "norm_last": "The norm comes behind the gate and is one of all heads together, as in Mamba-2.",
+        "skip": "The value itself, times a learned number for each head, is added to what is read.",
     },
     "layers.ttt": _TTT,
     "layers.conv": {

@@ -174,10 +174,10 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
     (tmp_path / "empty.gif").touch()
     os.mkfifo(tmp_path / "pipe.gif")
     for name, message in (
-        ("none.gif", "expected a picture, found No such file"),
+        ("none.gif", "expected a film, found No such file"),
         ("empty", "expected a film, found a folder without a picture"),
         ("empty.gif", "found an empty file"),
-        ("pipe.gif", "expected a picture, found"),
+        ("pipe.gif", "expected a film, found"),
     ):
         with pytest.raises(PictureError, match=message) as caught:
             read_film(tmp_path / name, 8, 10)

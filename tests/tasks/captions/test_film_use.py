@@ -77,6 +77,7 @@ def test_films_are_described_from_files_folders_and_arrays(trained, film):
     [
         ("gru", {}, "attention to each frame, and inside it influence by gradient"),
         ("gru", {"grid": True}, "attention"),
+        ("gru", {"pool": "flat", "motion": "none"}, "attention to each frame, and inside it influence by gradient"),
         ("bag", {"decoder": "transformer"}, "attention, mean of 2 heads to each frame"),
         ("lstm", {"decoder": "fixed"}, "influence of each part of each frame, by gradient"),
     ],

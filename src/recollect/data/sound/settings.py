@@ -151,6 +151,7 @@ class AugmentSettings:
     warp: float = 0.0
     gain: float = 0.0
     tilt: float = 0.0
+    response: float = 0.0
     noise: float | None = None
     shift: float = 0.0
     time_masks: int = at_least(0, default=0)
@@ -159,7 +160,14 @@ class AugmentSettings:
     band_mask: int = 6
 
     def check_augmentation(self) -> None:
-        for name, most in (("tempo", 0.5), ("warp", 0.5), ("gain", 60.0), ("tilt", 60.0), ("shift", 10_000.0)):
+        for name, most in (
+            ("tempo", 0.5),
+            ("warp", 0.5),
+            ("gain", 60.0),
+            ("tilt", 60.0),
+            ("response", 60.0),
+            ("shift", 10_000.0),
+        ):
             if not 0 <= getattr(self, name) <= most:
                 raise ContractError(f"augmentation: expected {name} from 0 to {most:g}, found {getattr(self, name)}")
         if self.noise is not None and not -20 <= self.noise <= 100:
@@ -168,8 +176,8 @@ class AugmentSettings:
     @property
     def augments(self) -> bool:
         """Whether anything is altered."""
-        some = (self.tempo, self.warp, self.gain, self.tilt, self.shift, self.time_masks, self.band_masks)
-        return any(some) or self.noise is not None
+        some = (self.tempo, self.warp, self.gain, self.tilt, self.response, self.shift)
+        return any(some) or bool(self.time_masks or self.band_masks) or self.noise is not None
 
 
 def _mel(hertz: float) -> float:

@@ -51,7 +51,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     name = "labels"
     models = (*COUNTED, *KINDS)
-    instead: ClassVar[Mapping[str, str]] = {"bag of words": "--model bag"}
+    instead: Mapping[str, str] = {"bag of words": "--model bag"}
     default = "gru"
     data_config = DataConfig
     task_config = Config
@@ -226,7 +226,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     def loss(self, model: nn.Module, batch: Batch, carry: Any = None) -> Loss:
         value = cross_entropy(answers(model, batch), batch.y, label_smoothing=self.config.smoothing)
-        return Loss(value, batch.tokens)
+        return Loss(value, batch.tokens, terms=len(batch.y))
 
     @property
     def repeats(self) -> bool:

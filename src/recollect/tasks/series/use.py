@@ -14,9 +14,11 @@ import numpy as np
 
 from ...core.trained import Array, TrainedModel
 from ...data.files import DataError
+from .bridge import measure_bridges
+from .calibration import windows_needed
 from .covariates import count_known, read_beside
 from .data import prepare
-from .forecaster import Forecaster
+from .forecaster import Ahead, Forecaster
 from .settings import POINTS
 from .tables.gaps import close_gaps, used_rows
 from .tables.table import Table
@@ -188,59 +190,58 @@ def reachable(forecaster: Forecaster, table: Table, stop: int) -> int:
 def fill(forecaster: Forecaster, file: str | Table) -> Iterator[Row]:
     """Every missing value of a file, in order of time.
 
-    Inside the data (interpolated) a forecast from before the gap is bent so that it meets what was measured after it,
-    its interval closing towards both ends; after a column's last value (extrapolated) it is the forecast alone. Where
-    too little lies before a gap a line is drawn between its ends, without an interval; before a column's first value
-    nothing can be said.
+    Inside the data (interpolated) a forecast from before the gap is bent towards what was measured after it, as far as
+    that tells of the errors inside (see `bridge`); after a column's last value (extrapolated) it is the forecast alone.
+    Where too little lies before a gap, or too few whole stretches of its length are there, a line is drawn between its
+    ends, without an interval; before a column's first value nothing can be said.
     """
     table = file if isinstance(file, Table) else forecaster.open_file(file)
     missing = np.isnan(table.values)
     if missing.all(axis=0).any():
         column = table.columns[int(missing.all(axis=0).argmax())]
         raise DataError(f"{table.path}: expected numbers in column {column!r}, found none")
-    known = _ends_held(table.values)
-    lookback = forecaster.lookback
+    known, lookback = _ends_held(table.values), forecaster.lookback
     beside = read_beside(table, forecaster.scaler.covariates, len(known), 0)
+
+    def ahead(start: int, count: int) -> Ahead:
+        window = beside.window(start - lookback, start, count)
+        return forecaster.forecast_window(known[start - lookback : start], count, window)
+
+    gaps = [gap for gap in sorted(_gaps(missing)) if gap[0] > 0]
+    bridges = measure_bridges(
+        {stop - start for start, stop, _ in gaps if lookback <= start and stop < len(known)},
+        table.values,
+        lookback,
+        lambda start, count: ahead(start, count).mean,
+        level=forecaster.level,
+        needed=windows_needed(forecaster.level),
+        deviation=np.array(forecaster.scaler.deviation),
+    )
     found: list[tuple[int, Row]] = []
-    for start, stop, c in sorted(_gaps(missing)):
-        if start == 0:
-            continue
+    for start, stop, c in gaps:
         length, inside = stop - start, stop < len(known)
         how = "interpolated" if inside else "extrapolated"
-        lower = upper = np.full(length, np.nan)
-        if start >= lookback:
-            beside_it = beside.window(start - lookback, start, length + inside)
-            ahead = forecaster.forecast_window(known[start - lookback : start], length + inside, beside_it)
-            mean, low, high = (part[:, c] for part in ahead)
-            if inside:
-                # the forecast misses what was measured next by so much: each point takes its share of that, and
-                # of its variance keeps what a bridge between two known ends has
-                share = np.arange(1, length + 1) / (length + 1)
-                bend = (known[stop, c] - mean[length]) * share
-                narrow = np.sqrt(1 - share)
-                lower = mean[:length] + bend - (mean - low)[:length] * narrow
-                upper = mean[:length] + bend + (high - mean)[:length] * narrow
-                mean = mean[:length] + bend
-            else:
-                lower, upper = low, high
-        elif inside:
-            mean = np.interp(np.arange(start, stop), [start - 1, stop], [known[start - 1, c], known[stop, c]])
-        else:
+        bridge = bridges.get(length)
+        if start < lookback and not inside:
             raise DataError(
                 f"{table.path}, column {table.columns[c]!r}: expected at least {lookback:,} rows, the look-back of the "
                 f"run, before {table.place(start)}, found {start:,}"
             )
+        if not inside:
+            mean, lower, upper = (part[:, c] for part in ahead(start, length))
+        elif start >= lookback and bridge is not None and np.isfinite(bridge.weights[:, c]).all():
+            mean, low, high = (part[:, c] for part in ahead(start, length + 1))
+            bent = mean[:length] + bridge.weights[:, c] * (known[stop, c] - mean[length])
+            lower = bent - (mean - low)[:length] * bridge.shares[:, c]
+            upper = bent + (high - mean)[:length] * bridge.shares[:, c]
+            mean = bent
+        else:
+            mean = np.interp(np.arange(start, stop), [start - 1, stop], [known[start - 1, c], known[stop, c]])
+            lower = upper = np.full(length, np.nan)
         known[start:stop, c] = mean
         for i in range(length):
-            row = Row(
-                table.times.texts[start + i],
-                table.columns[c],
-                float(mean[i]),
-                _known(lower[i]),
-                _known(upper[i]),
-                how,
-            )
-            found.append((start + i, row))
+            time, column = table.times.texts[start + i], table.columns[c]
+            found.append((start + i, Row(time, column, float(mean[i]), _known(lower[i]), _known(upper[i]), how)))
     return iter(row for _, row in sorted(found, key=lambda pair: pair[0]))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...core.settings import ContractError, at_least, check_file_names, check_settings, option
-from ...data.sound.settings import LogMel
+from ...data.sound.settings import AugmentSettings, LogMel
 
 TONES = "tones"
 LETTERS = 8  # of the generated tones
@@ -66,19 +66,19 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(AugmentSettings):
     """`batch` counts recordings, or strings of them; `bucket` batches' worth are sorted by length before they are cut.
 
-    Training alters each recording: `speed` is the largest share by which it is played faster or slower, `noise` the
-    largest deviation of what is added to its samples. `choose` says what picks the best checkpoint: character errors of
-    greedy texts, or the loss. `beam` and what follows are for measuring; a text has at most `ratio` characters for each
-    step of the sound, and `extra` more. `steps_each` is the length of a training row (filled in).
+    Training alters the frames of each recording, or string of them, as a whole. `choose` says what picks the best
+    checkpoint: character errors of greedy texts, or the loss. `beam` and what follows are for measuring; a text has at
+    most `ratio` characters for each step of the sound, and `extra` more. `steps_each` is the length of a training row
+    (filled in).
     """
 
     batch: int = option(32, "Rows of a batch.")
     bucket: int = at_least(1, default=8, most=1_000)
-    speed: float = 0.1
-    noise: float = 0.003
+    tempo: float = 0.1
+    noise: float | None = 20.0
     smoothing: float = 0.0
     choose: Literal["error", "nats"] = "error"
     eval_rows: int | None = 200
@@ -90,9 +90,9 @@ class Config:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        for name, most in (("smoothing", 1), ("speed", 0.5), ("noise", 1)):
-            if not 0 <= getattr(self, name) < most:
-                raise ContractError(f"transcribe: expected {name} in [0, {most:g}), found {getattr(self, name)}")
+        self.check_augmentation()
+        if not 0 <= self.smoothing < 1:
+            raise ContractError(f"transcribe: expected smoothing in [0, 1), found {self.smoothing}")
         for name in ("length_penalty", "ratio"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ContractError(f"beam: expected {name} of at least 0, found {getattr(self, name)}")

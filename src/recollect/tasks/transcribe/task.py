@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -32,28 +32,18 @@ from ...layers import own_layers
 from ...models import ctc, listen, seq2seq
 from ..decoding import SAMPLES, DecodingTask, greedy_settings, logits_of, search_settings, token_losses
 from . import data, errors, model, probe
-from .augment import alter
+from .batches import Batch, make_batch
 from .export import TranscribeExports
 from .laws import text_of_chunks
 from .model import CTC
 from .parts import Part, Plan
 from .settings import TONES, Config, DataConfig
 from .sources import SETS
-from .transcribed import Artifacts, Transcribed, load_artifacts, pad, save_artifacts, summarize
+from .transcribed import Artifacts, Transcribed, load_artifacts, save_artifacts, summarize
 from .use import find_texts
 
 FILE = "characters.json"
 CANDIDATES = 50  # of the commonest training texts, tried as the one text for all recordings
-
-
-class Batch(NamedTuple):
-    frames: Tensor  # B S D, zeros in the padding
-    lengths: Tensor  # B
-    x: Tensor  # B T: begin, y₁, y₂, …
-    y: Tensor  # B T: y₁, y₂, …, end, then padding
-    sizes: Tensor  # B, characters
-    tokens: int  # characters, of decoders with their ends
-    number: int
 
 
 class TranscribeTask(DecodingTask[Transcribed, Artifacts]):
@@ -266,28 +256,14 @@ class TranscribeTask(DecodingTask[Transcribed, Artifacts]):
         self, part: Part, plan: Plan, rows: Sequence[int] | np.ndarray, number: int = 0, draw: Any = None
     ) -> Batch:
         """Rows of a plan; with `draw` their sound is altered as training does."""
-        artifacts, tokenizer = self.data.artifacts, self.data.artifacts.tokenizer
-        sounds = [part.samples_of(plan, int(row)) for row in rows]
-        if draw is not None and (self.config.speed or self.config.noise):
-            sounds = [alter(sound, draw, self.config.speed, self.config.noise) for sound in sounds]
-        frames, lengths = pad([artifacts.steps(sound) for sound in sounds])
-        texts = [tokenizer.encode(part.text_of(plan, int(row))).astype(np.int64) for row in rows]
-        sizes = torch.tensor([len(text) for text in texts])
-        x = torch.full((len(texts), int(sizes.max()) + 1), tokenizer.pad)
-        y = x.clone()
-        x[:, 0] = tokenizer.begin
-        for place, text in enumerate(texts):
-            x[place, 1 : len(text) + 1] = y[place, : len(text)] = torch.from_numpy(text)
-            y[place, len(text)] = tokenizer.end
-        tokens = int(sizes.sum()) + len(texts)
-        frames, lengths, x, y, sizes = (tensor.to(self.device) for tensor in (frames, lengths, x, y, sizes))
-        return Batch(frames, lengths, x, y, sizes, tokens, number)
+        return make_batch(self.data.artifacts, self.config, part, plan, rows, number, draw).to(self.device)
 
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
         found = self.losses(model, batch, self.config.smoothing)
         possible = found.isfinite()  # altered sound may have fewer steps than its text needs
         count = self.counts(model, batch)
-        return Loss(found.where(possible, 0).sum() / count.where(possible, 0).sum().clamp(min=1), batch.tokens)
+        terms = count.where(possible, 0).sum()
+        return Loss(found.where(possible, 0).sum() / terms.clamp(min=1), batch.tokens, terms=terms)
 
     def losses(self, model: Any, batch: Batch, smoothing: float = 0.0) -> Tensor:
         """−log p of the text of each row in nats: B."""

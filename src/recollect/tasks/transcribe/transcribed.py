@@ -73,14 +73,15 @@ class Artifacts:
         return torch.from_numpy(self.scaler.scale(frames.numpy()))
 
     def steps(self, samples: Any) -> Tensor:
-        """Samples at the rate of `mel` → S D, at least one: what the model reads.
+        """Samples at the rate of `mel` → S D, at least one; frames that fill no step are left out."""
+        return self.stacked(self.scaled(self.frames(samples)))
 
-        Frames that fill no step are left out; a sound shorter than a step is taken to be followed by silence.
-        """
+    def frames(self, samples: Any) -> Tensor:
+        """Samples at the rate of `mel` → T bands, at least a step; after a shorter sound stands silence."""
         missing = self.mel.window_samples + (self.stack - 1) * self.mel.hop_samples - len(samples)
         if missing > 0:
             samples = np.concatenate([np.asarray(samples, np.float32), np.zeros(missing, np.float32)])
-        return self.stacked(self.scaled(self.mel.frames(samples)))
+        return self.mel.frames(samples)
 
     def stacked(self, frames: Tensor) -> Tensor:
         """Frames (T bands) side by side: S D."""

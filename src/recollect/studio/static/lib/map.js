@@ -107,8 +107,14 @@ export function heatmap({ label, kind = "sequential", colour, cell = [6, 4], lea
 
 // The scale of maps: a strip of the palette with the numbers at its ends
 export function scale({ kind = "sequential", colour, low, high, label }) {
+  let drawn = false;
   const strip = h("canvas.ramp", { "aria-hidden": "true", width: 64, height: 8 });
   const draw = () => {
+    if (drawn && !strip.isConnected) {
+      document.removeEventListener("themechange", draw);
+      return;
+    }
+    drawn = true;
     const table = palette(kind, colour);
     const pen = strip.getContext("2d");
     for (let x = 0; x < 64; x++) {

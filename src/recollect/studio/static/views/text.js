@@ -271,7 +271,9 @@ export async function mount(root, params, context) {
     if (edits().length) changes.textContent = t("Changed in the branch: {list}", { list: edits().map((each) => `${each.lane} ${each.key} [${each.unit + 1}] = ${each.value}`).join("; ") });
     for (const lane of lanes.values()) lane.describe();
     save();
-    draw();
+    const shown = `${page.mode()} ${state.lanes.join()}`;
+    if (shown !== drawnAs) draw();
+    drawnAs = shown;
     session.read(makeBody, onRead).then(look, problem);
   }
 
@@ -289,13 +291,16 @@ export async function mount(root, params, context) {
   }
 
   let sent = null;
+  let drawnAs = "";
+  const fresh = new Set(); // lanes with something new to draw
 
   function onRead(frame) {
     const lane = lanes.get(frame.lane);
     if (!lane || !sent) return;
     const line = sent.lines[frame.line];
     lane.take(frame, line.text, line.edits.filter((each) => each.lane === frame.lane));
-    draw();
+    fresh.add(lane);
+    drawFresh();
   }
 
   // Pictures of one position, where one that is not the newest is looked at
@@ -379,7 +384,13 @@ export async function mount(root, params, context) {
   }
 
   const draw = onFrame(() => {
+    fresh.clear();
     for (const lane of lanes.values()) lane.draw();
+  });
+
+  const drawFresh = onFrame(() => {
+    for (const lane of fresh) lane.draw();
+    fresh.clear();
   });
 
   function measure() {
@@ -413,6 +424,7 @@ export async function mount(root, params, context) {
       resized.disconnect();
       document.removeEventListener("themechange", redraw);
       draw.cancel();
+      drawFresh.cancel();
       if (writing) writing.abort();
       session.close();
     },
