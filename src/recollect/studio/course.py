@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..core.language import VARIABLE
+from ..core.settings import at_least
 from ..core.typed import show
 from ..learn.chapters import HEADINGS, LANGUAGES, Chapter, find_chapter, pages_folder, read_chapters
 from ..learn.progress import read_progress, write_progress
@@ -33,7 +34,7 @@ class Asked:
 
     chapter: int
     section: str
-    part: int
+    part: int = at_least(0, default=0)
     afresh: bool = False
 
 
