@@ -143,6 +143,10 @@ def routes(studio: Any) -> list[Route]:
         if earlier is not None:
             return launch("race", earlier.words[len(MODULE) :], earlier.shown, asked.id, lang, {})
         records.watch.look(now=True)
+        if records.watch.race(asked.id) is not None:
+            raise JobError(
+                f"race: expected one that was started here, found {asked.id}, begun elsewhere; type its command again"
+            )
         run, path = records.find_run(asked.id)
         if run.state == "running":
             raise JobError(f"run: expected one that nobody trains, found {asked.id} in training; wait, or stop it")

@@ -215,8 +215,9 @@ def _is_link(path: Path) -> bool:
 def _describe(name: str, place: Place, tail: Sequence[dict[str, Any]]) -> Run:
     entry = read_entry(place.path, name, tail)
     train = read_json(place.path / "config.json", MOST_CONFIG).get("train", {})
-    budgets = [train.get(key) for key in ("steps", "tokens", "seconds", "flops")]
-    steps = train.get("steps") if budgets[0] is not None or any(budget is not None for budget in budgets) else 1000
+    steps = train.get("steps")
+    if all(train.get(budget) is None for budget in ("steps", "tokens", "seconds", "flops")):
+        steps = 1_000  # as training.settings has it
     return Run(
         id=name, name=name.rpartition("/")[2], race=place.race, task=entry.task, model=entry.model, data=entry.data,
         metric=entry.metric, value=entry.value, params=entry.params, bytes=entry.bytes, date=entry.date,

@@ -50,7 +50,7 @@ export async function mount(root, params, context) {
   function fieldOf(about, value, onChange) {
     const id = `start-${about.name}`;
     const said = h("p.bad.small", { id: `${id}-problem`, hidden: true });
-    const help = h("p.note.small", { id: `${id}-help` }, about.help || "", rangeOf(about));
+    const help = h("p.note.small", { id: `${id}-help` }, withCode(about.help || ""), rangeOf(about));
     const common = { id, name: about.name, "aria-describedby": `${id}-help ${id}-problem`, on: { input: onChange, change: onChange } };
     const input = about.kind === "choice"
       ? h("select", common, h("option", { value: "" }, about.default ? t("{value} (default)", { value: about.default }) : t("default")),
@@ -59,6 +59,9 @@ export async function mount(root, params, context) {
         inputmode: ["whole", "number"].includes(about.kind) ? "decimal" : null, list: ["files", "file"].includes(about.kind) ? "start-files" : null });
     return { about, input, said, place: h("div.startfield", h("label", { htmlFor: id }, about.label || about.name), input, said, help) };
   }
+
+  // `words` between such marks are code
+  const withCode = (text) => text.split("`").map((piece, i) => (i % 2 ? h("code", piece) : piece));
 
   function rangeOf(about) {
     if (about.kind === "whole" && about.least !== undefined) return ` ${t("A whole number from {least}.", { least: about.least })}`;
@@ -302,6 +305,16 @@ export async function mount(root, params, context) {
     await refresh();
   }
 
+  // a link only offers what a button does
+  function offerResume(out) {
+    const offer = h("div.panel.row", h("span", t("Go on with {run}", { run: out })), h("button.main", { type: "button", on: { click: async () => {
+      await resume(out);
+      offer.remove();
+      keep();
+    } } }, t("Resume")));
+    tabs.before(offer);
+  }
+
   function take(found) {
     if (!found.jobs) return;
     jobs = found.jobs;
@@ -321,10 +334,7 @@ export async function mount(root, params, context) {
   await refresh();
   await open(kind, { ...params, values: unpacked(params.set) });
   const end = follow(() => "/studio/start/events", take);
-  if (params.resume) {
-    await resume(params.resume).catch(() => {});
-    keep();
-  }
+  if (params.resume) offerResume(params.resume);
   return {
     unmount() {
       ended = true;
