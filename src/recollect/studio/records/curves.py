@@ -64,8 +64,10 @@ class Curve:
         whole = content.rfind(b"\n") + 1
         if whole == 0 and len(content) > MOST_LINE:  # no line of ours
             whole = len(content)
-        for line in content[:whole].split(b"\n"):
-            self._add(line)
+        lines = content[:whole].split(b"\n")
+        if not self._add_all(lines):
+            for line in lines:
+                self._add(line)
         self.cursor += whole
         if whole:
             self.mark = (self.mark + content[max(0, whole - MARK) : whole])[-MARK:]
@@ -82,6 +84,27 @@ class Curve:
             return False
         file.seek(max(0, self.cursor - len(self.mark)))
         return file.read(len(self.mark)) == self.mark
+
+    def _add_all(self, lines: list[bytes]) -> bool:
+        """Add lines that are all as they should be, at once, which is twice as fast; else add none, and say so."""
+        lines = [line for line in lines if line]
+        if not lines or max(map(len, lines)) > MOST_LINE:
+            return not lines
+        try:
+            rows = json.loads(b"[" + b",".join(lines) + b"]")
+            if len(rows) != len(lines):
+                return False
+            found = {
+                name: array("d", [math.nan if (value := row.get(name)) is None else value for row in rows])
+                for name in COLUMNS
+            }
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+            return False
+        if not all(map(math.isfinite, found["step"])):
+            return False
+        for name, column in self.columns.items():
+            column.extend(found[name])
+        return True
 
     def _add(self, line: bytes) -> None:
         if not line or len(line) > MOST_LINE:

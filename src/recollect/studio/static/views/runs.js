@@ -88,6 +88,11 @@ export async function mount(root, params, context) {
     asking = true;
     const wanted = asked();
     curves.place.hidden = wanted.runs.length === 0;
+    const slow = setTimeout(() => {
+      curves.place.setAttribute("aria-busy", "true");
+      empty.hidden = false;
+      empty.textContent = t("Reading the logs of {count} runs …", { count: wanted.runs.length });
+    }, 600);
     try {
       if (wanted.runs.length) {
         const found = await post("/studio/runs/chart", { ...wanted, ...curves.known() });
@@ -109,6 +114,8 @@ export async function mount(root, params, context) {
       // it is said in the region of problems
     } finally {
       asking = false;
+      clearTimeout(slow);
+      curves.place.removeAttribute("aria-busy");
     }
     if (again && !ended) {
       again = false;
