@@ -55,7 +55,7 @@ export async function mount(root, params, context) {
     h("label.check", h("input", { id: `runs-${name}`, type: "checkbox", checked: view[name], on: { change: (event) => set(name, event.target.checked) } }), label);
   const smoothing = h("output", { for: "runs-smooth" }, String(view.smooth));
   const controls = h("div.row.controls.unsaved", { role: "group", "aria-label": t("Chart") },
-    select("y", Y, t("Figure")),
+    select("y", Y, t("What is drawn")),
     select("x", X, t("Against")),
     h("label.field", t("Smoothing"), h("span.row.tight",
       h("input", { id: "runs-smooth", type: "range", min: 0, max: 0.99, step: 0.01, value: view.smooth, on: {
