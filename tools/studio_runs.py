@@ -1,5 +1,7 @@
 """What the view of runs costs: python -m tools.studio_runs [--runs 300 --points 2000] → results/studio-runs.json
 
+`--docs` measures nothing and writes the table of docs/studio.md and its Chinese page from that file.
+
 Runs are made by hand as a training leaves them. Measured are, in one process: the first look at all of them, a look at
 which nothing changed and one at which ten had grown, a chart of 6 and of all runs and what is sent when ten had grown;
 then in chromium the seconds from the click to the first chart, and the server's work with pages open that nobody uses.
@@ -8,6 +10,7 @@ then in chromium the seconds from the click to the first chart, and the server's
 import argparse
 import json
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -184,12 +187,56 @@ def measure_pages(folder: Path, paths: list[Path], pages: int) -> dict[str, Any]
     return found
 
 
+BLOCK = re.compile(r"(?<=<!-- studio-runs -->\n).*?(?=<!-- end -->)", re.S)
+HEADS = {
+    "studio.md": ("{runs} runs of {points:,} points each", "processor", "bytes sent"),
+    "studio.zh.md": ("{runs} 个运行，每个 {points:,} 个点", "处理器时间", "发送的字节"),
+}
+ROWS = {
+    "studio.md": (
+        "the table, first look", "a look at which nothing changed", "a look at which ten runs had grown",
+        "a chart of all runs, first", "the same when ten runs had grown", "a chart of six runs, first",
+    ),
+    "studio.zh.md": (
+        "表格，第一次查看", "没有变化的一次查看", "十个运行有增长的一次查看", "所有运行的图表，第一次",
+        "同一图表，十个运行有增长", "六个运行的图表，第一次",
+    ),
+}  # fmt: skip
+
+
+def as_table(found: dict[str, Any], page: str) -> str:
+    """The figures as a table of a page."""
+    table = found["table"]
+    every, few = table[f"chart_of_{found['runs']}"], table["chart_of_6"]
+    cells = (
+        (table["first_look"]["cpu"], table["first_answer_bytes"]), (table["quiet_look_cpu"], 0),
+        (table["grown_look"]["cpu"], table["grown_answer_bytes"]), (every["first"]["cpu"], every["first"]["bytes"]),
+        (every["grown"]["cpu"], every["grown"]["bytes"]), (few["first"]["cpu"], few["first"]["bytes"]),
+    )  # fmt: skip
+    head, *rest = HEADS[page]
+    lines = [f"| {' | '.join([head.format(**found), *rest])} |", "|---|---|---|"]
+    lines += [f"| {row} | {1e3 * cpu:,.0f} ms | {size:,} |" for row, (cpu, size) in zip(ROWS[page], cells, strict=True)]
+    return "\n".join(lines) + "\n"
+
+
+def fill_page(page: str, text: str) -> str:
+    """A page with its table anew."""
+    table = as_table(json.loads(OUT.read_text()), page)
+    return BLOCK.sub(lambda _: table, text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--points", type=int, default=2_000)
     parser.add_argument("--pages", type=int, default=20)
+    parser.add_argument("--docs", action="store_true", help="write the tables of the docs alone")
     asked = parser.parse_args()
+    if asked.docs:
+        for page in HEADS:
+            path = ROOT / "docs" / page
+            path.write_text(fill_page(page, path.read_text(encoding="utf-8")), encoding="utf-8")
+        return
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         paths = make_runs(folder, asked.runs, asked.points)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from tools import lineage as tool
+from tools import studio_runs
 
 from recollect.studio.app import Studio
 from recollect.studio.documents import history
@@ -205,3 +206,10 @@ def test_html_in_a_page_stays_text_and_links_lead_to_views():
         "formula",
         "figure",
     ]
+
+
+@pytest.mark.parametrize("page", studio_runs.HEADS)
+def test_the_figures_of_the_page_are_those_of_the_results(page):
+    text = (studio_runs.ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert studio_runs.fill_page(page, text) == text
+    assert "<!-- studio-runs -->\n| " in text

@@ -62,7 +62,7 @@ Line = tuple[Numbers, Numbers]
 
 def draw(asked: Asked, runs: Sequence[tuple[Run, Curve]]) -> dict[str, Any]:
     """What a page needs to show the chart, or to bring the one up to date that it has."""
-    most = max(64, min(2 * asked.width, MOST_POINTS // max(1, len(runs))))
+    most = max(64, min(asked.width, MOST_POINTS // max(1, len(runs))))
     stamps = {run.id: f"{curve.restarts}.{curve.version}" for run, curve in runs}
     made: dict[str, tuple[Line, Line | None]] = {}
 
