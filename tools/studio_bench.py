@@ -33,11 +33,12 @@ ROOT = Path(__file__).parents[1]
 RUN, TOKEN = "lane-lstm", "a-token-of-the-measurement"
 LANES = (
     "lane-lstm", "lane-transformer", "lane-gated-delta", "lane-ttt-linear", "lane-ngram", "lane-rnn", "lane-gru",
-    "lane-tcn", "lane-mlp", "lane-linear-transformer", "lane-retention", "lane-mamba2",
+    "lane-tcn", "lane-mlp", "lane-linear-transformer", "lane-retention", "lane-gla",
 )  # fmt: skip
 PAGES, MARK = {"docs/studio.md": "en", "docs/studio.zh.md": "zh"}, "studio"
 COUNTS = (1, 4, 8, 12)
 TEXT = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n"
+PATIENCE = 60  # seconds that a picture may take
 OPENED, KEYS = 20, 12  # pages at once, keys of each
 HOUR = 18_000
 HOUR_LANES = ("lane-lstm", "lane-transformer", "lane-delta")
@@ -163,7 +164,10 @@ def measure_keys(count: int, keys: int) -> dict[str, Any]:
         before, drawn = cpu_seconds(pid), children_seconds(pid)
         for number, letter in enumerate((TEXT * 9)[:keys]):
             page.keyboard.insert_text(letter)
+            deadline = time.monotonic() + PATIENCE
             while page.evaluate("window.times.length") <= number:
+                problem = page.locator("#problem").inner_text()
+                assert time.monotonic() < deadline, f"expected the picture of key {number + 1}, found none: {problem}"
                 time.sleep(0.005)
         own, drawn = (cpu_seconds(pid) - before) / keys, (children_seconds(pid) - drawn) / keys
         times = sorted(page.evaluate("window.times"))

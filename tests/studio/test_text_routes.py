@@ -1,8 +1,11 @@
 """The routes of the text view: frames, pictures, writing, limits, and what is refused."""
 
+import shutil
+
 import numpy as np
 import pytest
 
+from recollect.training.folder import SHIPPED
 from studio.models import TEXT
 from studio.small import SmallStudio, unpack
 
@@ -176,6 +179,19 @@ def test_pages_are_limited_in_number_and_age_and_bytes():
     assert fourth not in small.pages.pages
     assert third not in small.pages.pages  # it was let go first
     assert small.studio.close()
+
+
+def test_a_run_that_cannot_be_loaded_is_told_and_the_others_read(small, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(SHIPPED / "lane-rnn", broken)
+    (broken / "model.safetensors").write_bytes(b"none")
+    small.studio.registry.named["broken"] = str(broken)
+    answer = small.post("/studio/text/pages", {"lanes": ["broken", "lane-lstm"]}).json()
+    assert [lane["name"] for lane in answer["lanes"]] == ["lane-lstm"]
+    assert "safetensors" in answer["failed"]["broken"]
+    assert str(tmp_path) not in answer["failed"]["broken"]
+    assert small.read(answer["id"], "who")[0]["position"] == 3
+    assert small.post("/studio/text/pages", {"lanes": ["broken"]}).status == 400
 
 
 def test_texts_of_one_page_do_not_reach_another(small):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import webbrowser
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,8 +61,8 @@ def studio(
         running = server.make_server(app, limits, made.close)
         sock.listen(limits.connections)
         announce(made, url, token, json=json)
-        if open and not json:
-            webbrowser.open(url + "/?token=" + token)
+        if open and not json:  # a browser in a terminal would keep the server waiting
+            threading.Thread(target=webbrowser.open, args=(url + "/?token=" + token,), daemon=True).start()
         server.run(running, sock)
         if not made.close():  # a call that nothing can end from outside
             sys.stdout.flush()

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from .. import tasks
 from ..core.errors import RecollectError
 from ..core.settings import at_least
 from ..runtime.sampling import Config
@@ -133,10 +134,10 @@ class TextRoutes:
             try:
                 folder = RunFolder.open(place)
                 config = folder.config()
-                ready = folder.model_path.exists()
+                writes = "generate" in tasks.find_use(str(config.get("task"))).methods
             except (RecollectError, OSError):
                 continue
-            if config.get("task") == "text" and ready:
+            if writes and folder.model_path.exists():
                 found.append({"name": name, "model": dict(config.get("model") or {}).get("name", "")})
         return Json({"runs": found, "most": self.limits.lanes, "longest": self.limits.text})
 

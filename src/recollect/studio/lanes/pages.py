@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from ...core.limits import write_bytes
+from ...core.errors import RecollectError
+from ...core.limits import one_line, write_bytes
 from ...core.typed import show
 from ...serve.refusals import Refusal
 from ..limits import Limits
@@ -24,6 +25,7 @@ class Page:
 
     id: str
     lanes: dict[str, Lane]
+    failed: dict[str, str]
     tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
     used: float = field(default_factory=monotonic)
     turn: int = 0  # counts its readings: an older one stops when a newer one has begun
@@ -49,11 +51,21 @@ class Pages:
                 self.loaded[name] = Lane(name, self.registry.load(name))
             return self.loaded[name]
 
-    def choose(self, names: Sequence[str]) -> dict[str, Lane]:
-        """Lanes by name, in that order."""
+    def choose(self, names: Sequence[str]) -> tuple[dict[str, Lane], dict[str, str]]:
+        """Lanes by name, in that order, and of those that cannot be loaded why."""
         if len(set(names)) != len(names) or not 0 < len(names) <= self.limits.lanes:
             raise Refusal(400, f"lanes: expected 1 to {self.limits.lanes} different runs, found others", param="lanes")
-        return {name: self.lane(name) for name in names}
+        found, failed = {}, {}
+        for name in names:
+            try:
+                found[name] = self.lane(name)
+            except Refusal:
+                raise
+            except RecollectError as error:  # of its files: the other lanes can do without it
+                failed[name] = one_line(str(error).replace(self.registry.find(name), name))
+        if not found:
+            raise Refusal(400, "; ".join(failed.values()), param="lanes")
+        return found, failed
 
     def add(self, names: Sequence[str]) -> Page:
         """A new page; where there are too many, the one that was not used for longest goes.
@@ -63,7 +75,7 @@ class Pages:
         """
         torch.set_num_threads(1)
         self.drop_old()
-        page = Page(secrets.token_urlsafe(12), self.choose(names))
+        page = Page(secrets.token_urlsafe(12), *self.choose(names))
         while len(self.pages) >= self.limits.pages:
             del self.pages[min(self.pages.values(), key=lambda each: each.used).id]
         self.pages[page.id] = page
@@ -88,7 +100,7 @@ class Pages:
 
     def change_lanes(self, page: Page, names: Sequence[str]) -> None:
         """Give a page other lanes; tracks of those that stay are kept."""
-        page.lanes = self.choose(names)
+        page.lanes, page.failed = self.choose(names)
         page.tracks = {key: track for key, track in page.tracks.items() if key[0] in page.lanes}
 
     def aim(self, page: Page, name: str, line: int, text: str, edits: Sequence[Edit]) -> tuple[Track, int]:
@@ -123,4 +135,5 @@ class Pages:
             raise Refusal(429, f"page: expected at most {limit} of states, found more; take fewer lanes or less text")
 
     def describe(self, page: Page) -> dict[str, Any]:
-        return {"id": page.id, "lanes": [lane.describe() for lane in page.lanes.values()]}
+        lanes = [lane.describe() for lane in page.lanes.values()]
+        return {"id": page.id, "lanes": lanes, "failed": page.failed}

@@ -100,11 +100,10 @@ export async function mount(root, params, context) {
     h(
       "div.row.writing.unsaved",
       writeButton, stopButton,
-      h("label", { htmlFor: "len" }, t("characters")), options.len,
-      h("label", { htmlFor: "temp" }, t("temperature")), options.temp,
-      h("label", { htmlFor: "seed" }, t("seed")), options.seed,
-      h("span.grow"),
-      h("label", { htmlFor: "add" }, t("Add a lane")), chooser,
+      h("span.pair", h("label", { htmlFor: "len" }, t("characters")), options.len),
+      h("span.pair", h("label", { htmlFor: "temp" }, t("temperature")), options.temp),
+      h("span.pair", h("label", { htmlFor: "seed" }, t("seed")), options.seed),
+      h("span.pair.adding", h("label", { htmlFor: "add" }, t("Add a lane")), chooser),
     ),
     h(
       "div.time",
@@ -231,6 +230,8 @@ export async function mount(root, params, context) {
   }
 
   function placeLanes(found) {
+    if (session.failed.length) problem(session.failed.join(" "));
+    state.lanes = found.map((lane) => lane.name);
     const names = new Set(found.map((lane) => lane.name));
     for (const [name, lane] of lanes) {
       if (!names.has(name)) {

@@ -104,7 +104,7 @@ export class LaneView {
     const described = `${this.picture.key} ${changed}`;
     if (described === this.described) return;
     this.described = described;
-    this.caption.textContent = changed ? `${title}. ${t("How far the branch is from the text, number by number.")}` : `${title}. ${sentence}`;
+    fill(this.caption, h("strong", title), " ", changed ? t("How far the branch is from the text, number by number.") : sentence);
     const top = changed ? (high - Math.min(0, low)) / 2 : high;
     fill(this.legend, scale(changed ? { kind: "sequential", colour: CHANGED, low: 0, high: short(top) } : { kind: low < 0 ? "diverging" : "sequential", low: short(low), high: short(high) }));
     this.map.setAttribute("aria-label", `${this.title}: ${title}`);

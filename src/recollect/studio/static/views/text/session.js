@@ -24,6 +24,7 @@ export class Session {
     }
     this.id = found.id;
     this.lanes = found.lanes;
+    this.failed = Object.values(found.failed);
     return found.lanes;
   }
 
@@ -42,6 +43,7 @@ export class Session {
 
   // One reading at a time; `make` gives the newest body when its turn has come. Resolves when nothing is left to read.
   read(make, onFrame) {
+    if (!this.id) return Promise.resolve();
     this.next = make;
     if (this.running) {
       if (performance.now() - this.begun > LATE) this.abort.abort();
