@@ -18,13 +18,15 @@ from ..data.known.sets import KNOWN
 from ..serve.bodies import read_request
 from ..serve.refusals import Json, Refusal
 from ..serve.waiting import EventStream
+from ..training.meanings import SHARED
 from .jobs import form, race_form
 from .jobs.jobs import JobError
 from .reader import language_of
 from .records.places import list_files
 from .records.shared import Records, read_query
 
-MESSAGES = (*form.GROUPS.values(), form.PARAMS, "Task", *race_form.FIELDS.values())
+SHOWN = [SHARED[name] for name in form.FIRST if name in SHARED]
+MESSAGES = (*form.GROUPS.values(), form.PARAMS, "Task", *race_form.FIELDS.values(), *SHOWN)
 MODULE = [sys.executable, "-P", "-m", "recollect"]
 
 
