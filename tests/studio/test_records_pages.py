@@ -17,7 +17,7 @@ MARKUP = "<img src=x onerror=alert(1)>"
 def race_files(folder, ended=1):
     """A race of two entries, some of which have ended."""
     heat = {
-        "name": "recall", "task": "recall", "title": "Recall", "question": "Who was with whom?",
+        "name": "recall", "task": "recall", "title": f"Recall {MARKUP}", "question": "Who was with whom?",
         "metric": {"name": "accuracy", "better": "higher", "unit": "share"}, "terms": {"equal": "params", "steps": 200},
         "entries": [{"entry": name, "seed": 0, "run": f"runs/recall-{name}-0"} for name in ("gru", "lstm")],
     }  # fmt: skip

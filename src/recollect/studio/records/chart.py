@@ -15,6 +15,7 @@ from ...core.settings import ContractError, check_settings
 from ...report.drawing import chart as charts
 from ...report.drawing.curves import draw_frame
 from ...report.drawing.looks import KNOWN, Keys
+from ...report.drawing.panel import localized
 from ...report.drawing.svg import mark, style_classes, tag
 from .curves import Curve
 from .thinning import Numbers, select, smooth, thin
@@ -72,7 +73,7 @@ def draw(asked: Asked, runs: Sequence[tuple[Run, Curve]]) -> dict[str, Any]:
         return made[run.id]
 
     extent = _extent(asked, [curve for _, curve in runs])
-    svg, area = draw_frame(_frame(asked, runs, extent), asked.width)
+    svg, area = draw_frame(localized(_frame(asked, runs, extent), Keys()), asked.width)
     scale = sha256(repr((area, sorted(stamps), asked.smooth, asked.x, asked.y)).encode()).hexdigest()[:16]
     fresh = scale != asked.scale
     lines, same = [], []
