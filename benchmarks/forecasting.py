@@ -9,7 +9,7 @@ results/forecasting-etth1.json, and the table in docs/forecasting.md is made of 
 import argparse
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from recollect.tasks.series.task import SeriesTask
 from recollect.training import run as runs
 from recollect.training.folder import commit, machine
 
-from .forecasting_peers import WAYS, Split, Way, quietly
+from .forecasting_peers import WAYS, Split, quietly
 
 PATH = Path(__file__).resolve().parents[1] / "results" / "forecasting-etth1.json"
 LOOKBACK, HORIZON, LEVEL = 168, 24, 0.8
@@ -43,24 +43,41 @@ OWN = {  # what is trained: its name in the table, the model, its settings
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir")
+    parser.add_argument("--of", action="append", choices=("recollect", *WAYS), help="whose rows (default: all)")
     options = parser.parse_args()
+    before = json.loads(PATH.read_text(encoding="utf-8")) if PATH.is_file() else {"rows": []}
+    config = configure("ar", {})
+    data = SeriesTask.load_data(config.data, options.data_dir)
+    task = SeriesTask(config.task, data)
     rows: list[dict[str, Any]] = []
+    for library in ("recollect", *WAYS):
+        measured: list[dict[str, Any]] = []
+        if options.of is None or library in options.of:
+            found = (
+                measure_recollect(task, options.data_dir) if library == "recollect" else measure_peers(task, library)
+            )
+            here = {"version": version(library)} if library in WAYS else {}
+            measured = [{"of": library, **row, **here, "commit": commit()} for row in found]
+        rows += measured or [row for row in before["rows"] if row["of"] == library]
+    about = {"what": __doc__.split("\n\n")[1].replace("\n", " "), "windows": len(daily(task)), "level": LEVEL}
+    written = about | {"rows": rows, "machine": machine()}
+    PATH.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(table(written))
+
+
+def configure(model: str, settings: dict[str, Any]) -> Any:
+    texts = {key: str(value) for key, value in (SETTINGS | settings).items()}
+    return runs.configure(SeriesTask, texts, model=model, data=("etth1",))
+
+
+def measure_recollect(task: SeriesTask, data_dir: str | None) -> Iterator[dict[str, Any]]:
+    """The runs of `OWN`, and the baselines that `eval` shows."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, (model, settings) in OWN.items():
-            texts = {key: str(value) for key, value in (SETTINGS | settings).items()}
-            config = runs.configure(SeriesTask, texts, model=model, data=("etth1",))
-            out = f"{folder}/{len(rows)}"
-            runs.train(SeriesTask, config, out, data_dir=options.data_dir)
-            run = runs.load(out, data_dir=options.data_dir)
-            rows.append({"name": name, "of": "recollect", **measure_own(run)})
-        rows += [{"name": name, "of": "recollect", **found} for name, found in measure_baselines(run.task)]
-        for library, ways in WAYS.items():
-            rows += [{"of": library, **found} for found in measure_peers(run.task, ways)]
-    about = {"what": __doc__.split("\n\n")[1].replace("\n", " "), "windows": len(daily(run.task)), "level": LEVEL}
-    about["versions"] = {library: version(library) for library in WAYS if library in {row["of"] for row in rows}}
-    found = about | {"rows": rows, "commit": commit(), "machine": machine()}
-    PATH.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(table(found))
+        for number, (name, (model, settings)) in enumerate(OWN.items()):
+            out = f"{folder}/{number}"
+            runs.train(SeriesTask, configure(model, settings), out, data_dir=data_dir)
+            yield {"name": name, **measure_own(runs.load(out, data_dir=data_dir))}
+    yield from ({"name": name, **found} for name, found in measure_baselines(task))
 
 
 def daily(task: SeriesTask) -> range:
@@ -95,12 +112,12 @@ def measure_baselines(task: SeriesTask) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from ((name, summary(task, errors, None)) for name, errors in found.items())
 
 
-def measure_peers(task: SeriesTask, ways: Callable[[Split], Iterator[tuple[str, Way]]]) -> Iterator[dict[str, Any]]:
+def measure_peers(task: SeriesTask, library: str) -> Iterator[dict[str, Any]]:
     """The forecasters of another library, a window of each day at a time."""
     data = task.data
     train, valid = (data.splits[part][1] - data.splits[part][0] for part in ("train", "valid"))
     values = data.scaler.shrink(data.values)[:, 0]
-    for name, way in ways(Split(values, train, valid, LOOKBACK, HORIZON, HORIZON, LEVEL)):
+    for name, way in WAYS[library](Split(values, train, valid, LOOKBACK, HORIZON, HORIZON, LEVEL)):
         errors = Errors(HORIZON, 1, "cpu")
         for origin in daily(task):
             mean, *ends = (None if part is None else as_batch(part) for part in quietly(way, origin))

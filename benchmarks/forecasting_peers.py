@@ -73,14 +73,15 @@ def statsmodels_ways(split: Split) -> Iterator[tuple[str, Way]]:
 
 
 def darts_ways(split: Split) -> Iterator[tuple[str, Way]]:
-    """Baselines and smoothing on each window, regressions on the training part; none without darts.
+    """Baselines on each window, a regression on the training part; none without darts.
 
-    The regression's conformal intervals are calibrated on as many windows before each origin as validation has rows.
+    The regression's conformal intervals are calibrated on a window of each day before the origin, as many as validation
+    has. Its exponential smoothing is that of statsmodels, whose row is here already.
     """
     try:
         from darts import TimeSeries  # pyright: ignore[reportMissingImports]
         from darts import models as peers  # pyright: ignore[reportMissingImports]
-        from darts.utils.utils import ModelMode, SeasonalityMode  # pyright: ignore[reportMissingImports]
+        from darts.utils.utils import SeasonalityMode  # pyright: ignore[reportMissingImports]
     except ImportError:
         print("darts is not installed: its rows are left out")
         return
@@ -88,15 +89,11 @@ def darts_ways(split: Split) -> Iterator[tuple[str, Way]]:
     low, high = split.quantiles
     series = TimeSeries.from_values(split.values)
 
-    def local(make: Callable[[], Any], samples: int = 1) -> Way:
+    def local(make: Callable[[], Any]) -> Way:
         def forecast(origin: int) -> Forecast:
             model = make()
             model.fit(series[origin - lookback : origin])
-            if samples == 1:
-                return Forecast(model.predict(horizon).values()[:, 0])
-            mean = model.predict(horizon).values()[:, 0]
-            paths = model.predict(horizon, num_samples=samples, random_state=0).all_values()[:, 0]  # H S
-            return Forecast(mean, *np.quantile(paths, (low, high), axis=1))
+            return Forecast(model.predict(horizon).values()[:, 0])
 
         return forecast
 
@@ -105,12 +102,11 @@ def darts_ways(split: Split) -> Iterator[tuple[str, Way]]:
     yield "NaiveDrift", local(lambda: peers.NaiveDrift())
     yield "Theta", local(lambda: peers.Theta(seasonality_period=period, season_mode=additive))
     yield "FourTheta", local(lambda: peers.FourTheta(seasonality_period=period, season_mode=additive))
-    smoothing = {"trend": ModelMode.ADDITIVE, "damped": True, "seasonal": additive, "seasonal_periods": period}
-    yield "ExponentialSmoothing", local(lambda: peers.ExponentialSmoothing(**smoothing), samples=500)
 
     linear = peers.LinearRegressionModel(lags=lookback, output_chunk_length=horizon)
     linear.fit(series[: split.train])
-    conformal = peers.ConformalNaiveModel(linear, quantiles=[low, 0.5, high], cal_length=split.valid - horizon + 1)
+    days = split.valid // horizon - 1
+    conformal = peers.ConformalNaiveModel(linear, quantiles=[low, 0.5, high], cal_length=days, cal_stride=horizon)
 
     def regress(origin: int) -> Forecast:
         mean = linear.predict(horizon, series=series[:origin]).values()[:, 0]

@@ -4,8 +4,9 @@
     choose RECIPE…      trains each recipe in the ways of CANDIDATES without two speakers at a time. What one of the
                         two reaches is the validation of the other's fold, in which the other is not heard
 
-Nothing is chosen on the way: the weights are those of the last step. What stands in --rows already is not trained
-again, so that the command can be stopped at any time and run again. --minutes ends it between two trainings.
+`choose` measures the weights of the last step, `test` those that the recipe's validation picks among the training
+speakers. What stands in --rows already is not trained again, so that the command can be stopped at any time and run
+again. --minutes ends it between two trainings.
 """
 
 import argparse
@@ -40,7 +41,7 @@ STRONG = {
     "tempo": 0.3, "warp": 0.25, "tilt": 8, "response": 8, "gain": 10, "noise": 0, "shift": 80, "time_masks": 2,
     "band_masks": 2, "band_mask": 4,
 }  # fmt: skip
-SHORT = {"steps": 500, "eval_every": 500}
+SHORT = {"steps": 400, "eval_every": 400}
 CANDIDATES = {  # changes of a recipe
     "mild": {"response": 0, "gain": 0} | MILD | SHORT,
     "strong": STRONG | SHORT,
@@ -69,12 +70,16 @@ def main() -> int:
     parser.add_argument("--out", required=True)
     parser.add_argument("--rows", required=True)
     parser.add_argument("--seeds", default="0")
+    parser.add_argument("--candidates", default=";".join(CANDIDATES), help="of `choose`, with ; between (all)")
     parser.add_argument("--data-dir")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     options = parser.parse_args()
     end, rows = time.monotonic() + 60 * options.minutes, Path(options.rows)
     seeds = options.seeds.split(",")
-    wanted = list(list_tests(options.names, seeds) if options.what == "test" else list_candidates(options.names))
+    if options.what == "test":
+        wanted = list(list_tests(options.names, seeds))
+    else:
+        wanted = list(list_candidates(options.names, options.candidates.split(";")))
     known = {json.loads(line)["recipe"] for line in rows.read_text().splitlines()} if rows.exists() else set()
     for want in wanted:
         if want.name in known:
@@ -91,15 +96,16 @@ def main() -> int:
 
 def list_tests(recipes: list[str], seeds: list[str]) -> Iterator[Row]:
     for seed in seeds:
-        for speaker in SPEAKERS:
-            for recipe in recipes:
+        for recipe in recipes:
+            for speaker in SPEAKERS:
                 job = f"{recipe}@test:{seed}:test_speaker={speaker}"
                 yield Row(job, job, job, "test", {})
 
 
-def list_candidates(recipes: list[str]) -> Iterator[Row]:
+def list_candidates(recipes: list[str], names: list[str]) -> Iterator[Row]:
     for recipe in recipes:
-        for name, changes in CANDIDATES.items():
+        for name in names:
+            changes = CANDIDATES[name]
             settings = "".join(f",{key}={value}" for key, value in changes.items())
             for one, other in PAIRS:
                 job = f"{recipe}:0:test_speaker={one},valid_speaker={other}{settings}"

@@ -39,7 +39,7 @@ def merge(results: Path, folders: Sequence[Path]) -> list[str]:
         stale += [f"{effort} {row['id']}: run it again" for row in known if is_stale(row)]
         if known:
             flag = " --full" if effort == "full" else ""
-            devices = "|".join(sorted({row["device"] for row in known}))
+            devices = "|".join(sorted({row.get("device", "cpu") for row in known}))
             command = f"recollect claims{flag} --device {devices}"
             lines = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in known)
             text = f'{{"command": "{command}", "rows": [\n{lines}\n]}}\n'
@@ -103,7 +103,7 @@ def _table(title: str, rows: Sequence[dict[str, Any]], full: dict[str, dict[str,
 
 
 def _section(row: dict[str, Any], full: dict[str, Any] | None) -> list[str]:
-    large = "" if full is None else f"{_end(full['verdict'])} {localize(full['summary'])}"
+    large = "" if full is None else join_sentences((_end(full["verdict"]), localize(full["summary"])))
     facts = [
         ("Experiment", row["experiment"]),
         ("Decided by", row["decided"]),

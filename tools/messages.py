@@ -53,8 +53,9 @@ WORDS = (  # that are shown and stand alone: parts and counts of data, columns, 
     "chance", "one of the values seen", "all but the distractors", "experiment", "kind", "code", "lowercased",
     "machine", "command", "search", "starting", "reset", "keep", "candidate", "forget",
     "{number:,} hidden state h", "{number:,} cell state c", "initial", "trained", "flops", "declared", "parallel",
-    "measured", "behind, 95 %", "coverage", "all", "beginning", "end", "begins at", "ends with", "sum", "last",
-    "1 weekday", *(f"{{count:,}} {unit}{s}" for unit in UNITS for s in ("", "s")), "Found", "Full form",
+    "measured", "behind, 95 %", "coverage", "all", "with nothing beside the series", "sum", "last",
+    "1 weekday", *(f"{{count:,}} {unit}{s}" for unit in UNITS for s in ("", "s")), "Found", "Full form", "what",
+    "how much", "evaluations", "fits",
 )  # fmt: skip
 EARLIER = (  # as earlier versions wrote it into files that are still read
     "measured on validation",
@@ -104,15 +105,15 @@ SHOWN = {  # files and folders of the package whose texts are shown → the func
     "training/run.py": ("_train", "train"),
     "runtime/reading.py": (),
     "../../tools/claims.py": ("document", "_table", "_section", "_end"),
-    "../../tools/races.py": ("page", "heading", "table"),
+    "../../tools/races.py": ("page", "rules", "heading", "table"),
     "tasks/series/tables/grid.py": ("place_rows",),
     "../../tools/lengths.py": ("texts", "sentences", "chart"),
 }
 TOLD = (  # functions of tasks whose texts are shown
     "headline", "table", "tabulate", "summarize_data", "rule", "describe_rule", "_rules", "_guesses", "_confusion",
-    "figures", "forced", "solve", "described", "translated", "explain_missing", "missing_bounds", "describe_counts",
-    "notes",
-    "fit_scaler", "row_names", "grouping", "groups", "count", "look", "gaze",
+    "figures", "forced", "solve", "described", "translated", "explain_missing", "explain_uncalibrated",
+    "missing_bounds", "place", "describe_counts", "notes", "fit_scaler", "row_names", "grouping", "groups", "count",
+    "look", "gaze",
 )  # fmt: skip
 KEYWORDS = ("title", "x", "y", "level_name", "unit", "label", "help")  # of calls, whose text may be one word
 SENTENCE = re.compile(r"[A-Za-z]{2,}[^<>{}]*\s[^<>{}]*[A-Za-z]|[A-Za-z]{3,}: ")
@@ -393,6 +394,8 @@ def declared() -> Iterator[tuple[str, str]]:
             "failed",
         )
     )
+    for task in tasks.every():
+        yield from ((text, f"tasks/{task.name}") for text in task.instead.values())
     words = [*WORDS, *RUN_COLUMNS, *lineage.COLUMNS[1:], *TERMS.values(), *CARD.values(), *STATES.values()]
     yield from ((word, "registries") for word in words)
     yield from ((verdict.value, "claims") for verdict in Verdict)

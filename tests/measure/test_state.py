@@ -58,7 +58,7 @@ def test_tensors_are_named_by_their_layer_and_not_by_their_place_among_parts_wit
 def test_the_words_for_a_state_that_grows_hold_no_path():
     model = build("transformer", layers=2)
     summary = state_of.read(subject(model)).summary
-    assert summary[0].endswith("growing: layer 1, keys, layer 1, values, layer 2, keys, layer 2, values")
+    assert summary[0].endswith("growing: layer 1, keys; layer 1, values; layer 2, keys; layer 2, values")
 
 
 def test_a_window_forgets_a_change_after_its_length():

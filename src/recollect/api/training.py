@@ -50,6 +50,8 @@ def train(
         >>> model.task, model.model
         ('recall', 'lstm')
     """
+    if isinstance(data, list) and not data:
+        raise SettingError("data: expected files, a known set or a table, found an empty list; leave it out for none")
     folder, _ = run_training(
         task, data, model=model, params=params, out=out, recipe=recipe, init=init, of=of, device=device,
         data_dir=data_dir, log=log, shard=shard, progress=progress, settings=settings,
@@ -101,15 +103,46 @@ def run_training(
     if of:
         others = ", ".join(name for other in tasks.every() for name in other.combined)
         raise SettingError(f"--of: expected it with --model {others}, found it with --model {model}")
-    own: dict[str, Any] = {
-        name: tuple(cast(list[Any], value)) if isinstance(value, list) else value for name, value in settings.items()
-    }
-    read = base.data_settings() | name_data(data, place) | dict(sources or {})
-    config = runs.configure(kind, base.settings | own, model=model, **read)
+    config = _configure(kind, base, settings, name_data(data, place) | dict(sources or {}), model)
     wanted = read_count(base.params if params is None else params, "params")
     first = None if init is None else str(init)
     found = runs.train(kind, config, str(place), params=wanted, init=first, shard=shard, **given)
     return place, found
+
+
+def _configure(kind: Any, base: Any, settings: Mapping[str, Any], data: Mapping[str, Any], model: str) -> Any:
+    """The settings of a run, from its recipe and those that are given."""
+    from ..training import run as runs
+
+    own: dict[str, Any] = {
+        name: tuple(cast(list[Any], value)) if isinstance(value, list) else value for name, value in settings.items()
+    }
+    return runs.configure(kind, base.settings | own, model=model, **base.data_settings() | dict(data))
+
+
+def plan(
+    task: str,
+    data: DataNames = (),
+    *,
+    sources: Mapping[str, Any] | None = None,
+    model: str | None = None,
+    params: int | str | None = None,
+    recipe: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    data_dir: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Any:
+    """What a training will need, measured for two seconds: a `recollect.training.planning.Plan`."""
+    from ..training.planning import plan as make_plan
+    from ..training.recipe import Recipe, read_recipe
+
+    kind, where = tasks.find(task), check_device(device)
+    base = read_recipe(Path(recipe), task) if recipe is not None else Recipe(task=task)
+    chosen = kind.check_model(model or base.model or kind.default)
+    names = list_names(data or ())
+    config = _configure(kind, base, settings or {}, ({"data": names} if names else {}) | dict(sources or {}), chosen)
+    wanted = read_count(base.params if params is None else params, "params")
+    return make_plan(kind, config, kind.load_data(config.data, data_dir, None), where, wanted)
 
 
 def name_data(data: Any, place: Path) -> dict[str, Any]:

@@ -173,7 +173,7 @@ def train(
         "width": width, "layers": layers, "cell": cell, "steps": steps, "tokens": tokens, "seconds": seconds,
         "lr": lr, "seed": seed,
     }  # fmt: skip
-    sources, numbers = _split_flags(flags)
+    sources, numbers = split_flags(flags)
     texts = {name: str(value) for name, value in (words | numbers).items() if value is not None}
     with leaving_quietly():
         place, found = training.run_training(
@@ -215,7 +215,7 @@ RESUMED = ("resume", "out", "steps", "device", "data_dir", "log", "ranks", "shar
 COMBINED = ("model", "of", "out", "device", "data_dir", "log", "json")
 
 
-def _split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The declared flags that were given: names of data, which have their types already, and numbers, to be parsed."""
     declared = task_flags()
     given = {name: value for name, value in flags.items() if value not in (None, (), [])}

@@ -55,16 +55,18 @@ class Template(NamedTuple):
     general: bool  # little but places: what is known in parts goes before
     longest: float  # of the texts in its places
     translation: str
+    ends: bool  # with a place that is not translated
     lists: frozenset[str]  # places that may hold parts between semicolons: what stands beside is not of one of them
 
-    def read(self, text: str) -> dict[str, str] | None:
+    def read(self, key: str) -> dict[str, str] | None:
         """What stands in the places, where the text is of this template."""
-        found = self.pattern.fullmatch(text) if self.fixed in text else None
+        found = self.pattern.fullmatch(key) if self.fixed in key else None
         if found is None or max(map(len, found.groups())) > self.longest:
             return None
         values = found.groupdict()
         listed = {name for name, value in values.items() if "; " in value}
-        return values if listed <= self.lists else None
+        ended = self.ends and key.endswith(".")  # a full stop behind the last place, which is filled in as it is
+        return values if listed <= self.lists and not ended else None
 
 
 def language() -> str:
@@ -124,6 +126,8 @@ def _search(text: str, code: str) -> str | None:
     key = _start_small(text.strip(" "))
     if key in messages:
         return messages[key]
+    if key.endswith(".") and key[:-1] in messages:
+        return f"{messages[key[:-1]]}。"
     if not LETTERS.search(key):
         return None
     sentences = SENTENCES.split(key)
@@ -230,8 +234,11 @@ def _template(message: str, translation: str) -> tuple[int, Template]:
     longest = SHORT if letters < FEWEST else math.inf
     found = re.compile(pattern, re.DOTALL)
     lists = {name for name in places(message) if re.search(rf"\{{{name}[^}}]*\}}(?:$|[.;])", message)}
-    lists &= set(re.findall(r"\{(\w+)!t\}", translation))
-    return count, Template(found, max(fixed, key=len), sentences, letters < FEW, longest, translation, frozenset(lists))
+    translated = set(re.findall(r"\{(\w+)!t\}", translation))
+    last = re.search(r"\{(\w+)\}$", message)
+    ends = last is not None and last[1] not in translated
+    named, general = frozenset(lists & translated), letters < FEW
+    return count, Template(found, max(fixed, key=len), sentences, general, longest, translation, ends, named)
 
 
 def places(message: str) -> Iterator[str]:

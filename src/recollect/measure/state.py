@@ -175,7 +175,7 @@ def _words(track: Track, moved: dict[str, Any], what: str) -> list[str]:
     plain = name_plainly(list(moved["states"]))
     summary = [f"state after {steps} steps: {numbers:,} numbers, none of its parts grows"]
     if growing:
-        grow = ", ".join(plain[name] for name in growing)
+        grow = "; ".join(plain[name] for name in growing)
         summary = [f"state after {steps} steps: {numbers:,} numbers; growing: {grow}"]
     for name, way in moved["states"].items():
         summary.append(

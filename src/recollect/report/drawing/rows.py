@@ -13,6 +13,7 @@ from .svg import BOLD, SIZE, escape, fitted, mark, picture, style_classes, tag, 
 
 NARROW = 400  # below this, a name stands above its row
 TIER = 15.0  # between the names of two levels
+MANY = 10  # rows from which on they stand closer, so that a screen holds them
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ def draw(chart: dict[str, Any], wide: float, keys: Keys) -> str:
     scale = Scale(low, high, names + 12, wide - side - 12, log)
     labels = _place_levels(levels, scale, wide)
     top = 8 + TIER * (max((label.tier for label in labels), default=-1) + 1)
-    pitch = 36.0 if above else 26.0
+    many = len(rows) > MANY
+    pitch = (30.0 if many else 36.0) if above else (20.0 if many else 26.0)
     parts, bands, y = [], [], top + pitch / 2
     for row, text in zip(rows, said, strict=True):
         if row.heading:

@@ -13,6 +13,7 @@ from ...racing import heats as declared
 from ...racing.processes import count_cores
 from ...racing.run import check_cost
 from ...racing.terms import EQUALS
+from ...racing.workers import Local
 from .form import MOST_FIELDS, MOST_VALUE, OUTSIDE, Command, Files, find_field, name_folder, read_pairs
 
 NUMBERS = ("budget", "params", "seeds", "search", "jobs")
@@ -135,7 +136,7 @@ def _check(asked: Racing, given: Mapping[str, Any], more: Mapping[str, str], fou
         jobs = _whole(given["jobs"], "jobs") if "jobs" in given else 1
         if jobs < 1:
             raise SettingError(f"--jobs: expected at least 1, found {jobs}")
-        check_cost(heats, terms, jobs)
+        check_cost(heats, terms, Local(jobs))
         for heat in heats:
             terms.of(heat)
     except (RecollectError, OverflowError) as error:

@@ -61,3 +61,9 @@ def explain_missing(first: int, level: float) -> str:
         f"{from_there}: to calibrate them at {level:.0%} takes {windows_needed(level)} windows of validation that do "
         "not overlap, and there are fewer; give more rows, a larger valid_share, a shorter horizon or a lower level"
     )
+
+
+def explain_uncalibrated(bare: bool) -> str:
+    """Why intervals are not given, or are the model's own, by a run that was stopped before its first validation."""
+    own = "no intervals" if bare else "intervals are the model's own, not calibrated"
+    return f"{own}: the run was stopped before its first validation, which calibrates them; go on with --resume"

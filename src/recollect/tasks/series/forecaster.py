@@ -10,7 +10,7 @@ import numpy as np
 from ...core.settings import at_least
 from ...core.trained import Array, Source
 from ...data.files import DataError
-from .calibration import explain_missing
+from .calibration import explain_missing, explain_uncalibrated
 from .covariates import Beside
 from .data import match_run
 from .scaler import Scaler
@@ -60,6 +60,7 @@ class Forecaster:
     reading: Reading
     look_ahead: Callable[[Array, int, Beside], Ahead]
     data_dir: str | None = None
+    calibrated: bool = True  # whether its intervals are
 
     @classmethod
     def of(cls, source: Source) -> "Forecaster":
@@ -87,6 +88,7 @@ class Forecaster:
             reading=Reading(**asdict(layout_of(data)), draw=data.draw),
             look_ahead=partial(run_model, run.model),
             data_dir=run.data_dir,
+            calibrated=bool(run.model.spread.any()),
         )
 
     def forecast_window(self, past: Array, horizon: int, beside: Beside) -> Ahead:
@@ -97,7 +99,9 @@ class Forecaster:
         """Why points of a forecast have no bounds, where some have none (`lower`: H C)."""
         bare = list(map(bool, np.atleast_1d(np.isnan(lower).any(axis=1))))
         notes = []
-        if any(bare[: self.horizon]):
+        if not self.calibrated:
+            notes.append(explain_uncalibrated(bare[0]))
+        elif any(bare[: self.horizon]):
             notes.append(explain_missing(bare.index(True) + 1, self.level))
         if len(lower) > self.horizon:
             notes.append(

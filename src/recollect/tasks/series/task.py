@@ -363,6 +363,7 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         level: Any = model.config.level  # type: ignore[union-attr]
         apart = len(origins) // (self.lookback + self.config.horizon)  # windows that share no row
         found = {"windows": len(origins), "horizon": self.config.horizon, "rule": self.rule(split)}
+        found["calibrated"] = bool(model.spread.any())  # type: ignore[union-attr,operator]
         found["pieces"] = {"mse": pieces.cut(torch.cat(by_window).cpu(), min(pieces.MOST, max(1, apart)))}
         return self._summarize(errors, level) | found
 

@@ -116,7 +116,14 @@ class SeriesModel(TrainedModel):
             for values in ([getattr(row, name) for row in rows] for name in ("mean", "lower", "upper"))
         )
         mean, lower, upper = (np.array(part).reshape(shape).T for part in numbers)
-        notes = [*self._reading_notes(known), *self._forecaster.missing_bounds(lower)]
+        behind = rows_behind(known.part(*used_rows(known)))
+        notes = [*self._reading_notes(known), *self._forecaster.missing_bounds(lower[:, [not rows for rows in behind]])]
+        if any(behind):
+            first = next(column for column, rows in zip(known.columns, behind, strict=True) if rows)
+            notes.append(
+                f"{known.path}: series that end before the others: {sum(map(bool, behind)):,}, the first {first!r}; "
+                "they are forecast from where they end, and bounds are given as far from there as the run's horizon"
+            )
         if len(times) < (self._forecaster.horizon if horizon is None else horizon):
             notes.append(f"{known.path}: {len(times):,} points are forecast, as far as what is known ahead goes")
         return Forecast(known.columns, times, mean, lower, upper, known, tuple(notes))
@@ -173,11 +180,22 @@ def forecast(forecaster: Forecaster, file: str | Table, horizon: int | None = No
     horizon = horizon or reachable(forecaster, table, stop)
     times = used.times.after(horizon)
     beside = read_beside(table.part(start, len(table.values)), forecaster.scaler.covariates, stop - start, horizon)
-    window = beside.window(len(values) - lookback, len(values), horizon)
-    mean, lower, upper = forecaster.forecast_window(values[-lookback:], horizon, window)
-    for c, column in enumerate(table.columns):
+    parts: dict[int, Ahead] = {}
+    for c, (column, behind) in enumerate(zip(table.columns, rows_behind(used), strict=True)):
+        behind = min(behind, len(values) - lookback)
+        if behind not in parts:
+            last, count = len(values) - behind, horizon + behind
+            window = beside.window(last - lookback, last, count)
+            ahead = forecaster.forecast_window(values[last - lookback : last], count, window)
+            parts[behind] = Ahead(*(part[behind:] for part in ahead))
+        mean, lower, upper = (part[:, c] for part in parts[behind])
         for h, time in enumerate(times):
-            yield Row(time, column, float(mean[h, c]), _known(lower[h, c]), _known(upper[h, c]))
+            yield Row(time, column, float(mean[h]), _known(lower[h]), _known(upper[h]))
+
+
+def rows_behind(table: Table) -> list[int]:
+    """How many rows before the end of a table each series has its last value: those of a long table may end apart."""
+    return [int(own[::-1].argmax()) for own in (~np.isnan(table.values)).T]
 
 
 def reachable(forecaster: Forecaster, table: Table, stop: int) -> int:

@@ -22,7 +22,7 @@ def with_motion(frames: Tensor, kind: MotionName) -> Tensor:
     """B T 3 H W → B T C H W: each frame, and what moved since the one before it around 0.5, which a CNN takes for 0."""
     if kind == "none":
         return frames
-    before = torch.cat([frames[:, :1], frames[:, :-1]], dim=1)
+    before = frames[:, (torch.arange(frames.shape[1], device=frames.device) - 1).clamp(min=0)]
     change = frames - before
     if kind == "differences":
         return torch.cat([frames, 0.5 + change], dim=2)

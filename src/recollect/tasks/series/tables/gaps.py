@@ -16,13 +16,14 @@ def trim(table: Table) -> tuple[Table, list[str]]:
     """The rows that are used (see `used_rows`), and a note where that leaves any out."""
     start, stop = used_rows(table)
     notes = []
-    for count, where, row in ((start, "beginning", start), (len(table.values) - stop, "end", stop - 1)):
-        if count:
-            verb = "begins at" if where == "beginning" else "ends with"
-            notes.append(
-                f"{table.path}: rows at the {where} that miss a value: {count:,}; what is used {verb} "
-                f"{table.place(row)}"
-            )
+    if start:
+        first = table.place(start)
+        notes.append(
+            f"{table.path}: rows at the beginning that miss a value: {start:,}; what is used begins at {first}"
+        )
+    if after := len(table.values) - stop:
+        last = table.place(stop - 1)
+        notes.append(f"{table.path}: rows at the end that miss a value: {after:,}; what is used ends with {last}")
     return table.part(start, stop), notes
 
 
