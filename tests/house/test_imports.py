@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "learn": {"core", "layers", "models", "report"},
     "api": {"core", "data", "decode", "export", "racing", "report", "runtime", "tasks", "training"},
     "serve": {"api", "core", "runtime"},
-    "studio": {"api", "core", "layers", "runtime", "serve", "training", "report", "racing", "tasks"},
+    "studio": {"api", "core", "data", "layers", "learn", "runtime", "serve", "training", "report", "racing", "tasks"},
     "cli": {"api", "core", "layers", "data", "tasks", "training", "measure", "racing", "claims", "doctor", "report"}
     | {"decode", "export", "learn", "serve", "studio"},
 }

@@ -6,7 +6,7 @@ import threading
 import webbrowser
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -29,6 +29,9 @@ def studio(
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = PORT,
     open: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    jobs: Annotated[
+        Literal["keep", "stop"], typer.Option(help="At the end, let what was started go on, or save and stop it.")
+    ] = "keep",
     set: Set = None,
     json: Json = False,
 ) -> None:
@@ -49,7 +52,7 @@ def studio(
     folders, runs = sort_places(places or [])
     sock = server.bind("127.0.0.1", port)
     try:
-        made = Studio(folders, runs, limits)
+        made = Studio(folders, runs, limits, stop_jobs=jobs == "stop")
         port = sock.getsockname()[1]
         url = link_to("127.0.0.1", port)
         app = made.application(

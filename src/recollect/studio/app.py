@@ -23,6 +23,7 @@ from ..serve.guard import Guard
 from ..serve.refusals import Json
 from .assets import Assets
 from .limits import Limits
+from .records.shared import Records
 from .registry import Registry
 from .views import VIEWS
 
@@ -34,7 +35,14 @@ class Studio:
 
     text_pages: Any = None  # the open pages of the text view
 
-    def __init__(self, folders: Sequence[Path] = (), runs: Sequence[str] = (), limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        folders: Sequence[Path] = (),
+        runs: Sequence[str] = (),
+        limits: Limits | None = None,
+        *,
+        stop_jobs: bool = False,
+    ) -> None:
         self.limits = limits or Limits()
         self.registry = Registry(folders, runs)
         self.folders = self.registry.folders
@@ -42,6 +50,8 @@ class Studio:
         self.worker = self.service.worker
         self.assets = Assets()
         self._ends: list[Callable[[], Any]] = []
+        self.records = Records(self.folders, jobs=self.limits.jobs, pages=self.limits.pages)
+        self.on_close(lambda: self.records.jobs.close(stop=stop_jobs))
 
     def on_close(self, end: Callable[[], Any]) -> None:
         """Call `end` when the studio ends; it returns whether all has ended (None: yes)."""
@@ -70,9 +80,3 @@ class Studio:
     def close(self) -> bool:
         """End all work; whether every thread has ended."""
         return all([self.service.close(), *(end() is not False for end in self._ends)])
-
-
-def language_of(request: Request) -> str:
-    """The language that a page asks for."""
-    asked = request.headers.get("accept-language", "")[:2]
-    return asked if asked in LANGUAGES else language()

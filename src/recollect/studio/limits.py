@@ -12,5 +12,6 @@ class Limits(ServeLimits):
 
     lanes: int = at_least(1, default=18)
     pages: int = at_least(1, default=64)
+    jobs: int = at_least(1, default=2)
     marks: int = at_least(1, default=64)
     text: int = at_least(1, default=2_000)

@@ -3,7 +3,19 @@
 from types import ModuleType
 from typing import NamedTuple
 
-from . import labels, pictures, ratings, sentences, series, text
+from . import (
+    course,
+    labels,
+    lineage,
+    pictures,
+    races,
+    ratings,
+    runs,
+    sentences,
+    series,
+    start,
+    text,
+)  # fmt: skip
 
 
 class View(NamedTuple):
@@ -25,5 +37,9 @@ VIEWS = (
     View("series", "Series", series),
     View("labels", "Labels", labels),
     View("ratings", "Ratings", ratings),
-    # runs, races, the lineage, the course
+    View("runs", "Runs", runs),
+    View("races", "Races", races),
+    View("start", "Start", start),
+    View("lineage", "Lineage", lineage),
+    View("course", "Course", course),
 )
