@@ -1,16 +1,16 @@
-"""Forecasters beside statsmodels' on the same windows of ETTh1: python -m benchmarks.forecasting [--data-dir DIR]
+"""Forecasters beside others' on the same windows of ETTh1: python -m benchmarks.forecasting [--data-dir DIR]
 
 The oil temperature, 24 hours ahead from the last 168, once a day through the test part; errors in units of the training
-part's deviation, intervals at 80 %. statsmodels is no dependency: where it is installed, its Holt-Winters and Theta
-methods are fitted to each window anew and its autoregression to the training part. Rows go to
+part's deviation, intervals at 80 %. statsmodels and darts are no dependencies: where they are installed, their naive
+methods, smoothing and Theta are fitted to each window anew, their autoregressions to the training part. Rows go to
 results/forecasting-etth1.json, and the table in docs/forecasting.md is made of them.
 """
 
 import argparse
 import json
 import tempfile
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from recollect.tasks.series.errors import Errors, summarize
 from recollect.tasks.series.task import SeriesTask
 from recollect.training import run as runs
 from recollect.training.folder import commit, machine
+
+from .forecasting_peers import WAYS, Split, quietly
 
 PATH = Path(__file__).resolve().parents[1] / "results" / "forecasting-etth1.json"
 LOOKBACK, HORIZON, LEVEL = 168, 24, 0.8
@@ -36,28 +38,46 @@ OWN = {  # what is trained: its name in the table, the model, its settings
     "`ar`, other loads as `past`": ("ar", {"ridge": 1e-4, "past": "HUFL,HULL,MUFL,MULL,LUFL,LULL"}),
     "`gru`": ("gru", GRU),
 }
-Forecast = tuple[np.ndarray, np.ndarray, np.ndarray]  # mean, lower, upper: H
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir")
+    parser.add_argument("--of", action="append", choices=("recollect", *WAYS), help="whose rows (default: all)")
     options = parser.parse_args()
+    before = json.loads(PATH.read_text(encoding="utf-8")) if PATH.is_file() else {"rows": []}
+    config = configure("ar", {})
+    data = SeriesTask.load_data(config.data, options.data_dir)
+    task = SeriesTask(config.task, data)
     rows: list[dict[str, Any]] = []
+    for library in ("recollect", *WAYS):
+        measured: list[dict[str, Any]] = []
+        if options.of is None or library in options.of:
+            found = (
+                measure_recollect(task, options.data_dir) if library == "recollect" else measure_peers(task, library)
+            )
+            here = {"version": version(library)} if library in WAYS else {}
+            measured = [{"of": library, **row, **here, "commit": commit()} for row in found]
+        rows += measured or [row for row in before["rows"] if row["of"] == library]
+    about = {"what": __doc__.split("\n\n")[1].replace("\n", " "), "windows": len(daily(task)), "level": LEVEL}
+    written = about | {"rows": rows, "machine": machine()}
+    PATH.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(table(written))
+
+
+def configure(model: str, settings: dict[str, Any]) -> Any:
+    texts = {key: str(value) for key, value in (SETTINGS | settings).items()}
+    return runs.configure(SeriesTask, texts, model=model, data=("etth1",))
+
+
+def measure_recollect(task: SeriesTask, data_dir: str | None) -> Iterator[dict[str, Any]]:
+    """The runs of `OWN`, and the baselines that `eval` shows."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, (model, settings) in OWN.items():
-            texts = {key: str(value) for key, value in (SETTINGS | settings).items()}
-            config = runs.configure(SeriesTask, texts, model=model, data=("etth1",))
-            out = f"{folder}/{len(rows)}"
-            runs.train(SeriesTask, config, out, data_dir=options.data_dir)
-            run = runs.load(out, data_dir=options.data_dir)
-            rows.append({"name": name, "of": "recollect", **measure_own(run)})
-        rows += [{"name": name, "of": "recollect", **found} for name, found in measure_baselines(run.task)]
-        rows += [{"name": name, "of": "statsmodels", **found} for name, found in measure_statsmodels(run.task)]
-    about = {"what": __doc__.split("\n\n")[1].replace("\n", " "), "windows": len(daily(run.task)), "level": LEVEL}
-    found = about | {"rows": rows, "commit": commit(), "machine": machine()}
-    PATH.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(table(found))
+        for number, (name, (model, settings)) in enumerate(OWN.items()):
+            out = f"{folder}/{number}"
+            runs.train(SeriesTask, configure(model, settings), out, data_dir=data_dir)
+            yield {"name": name, **measure_own(runs.load(out, data_dir=data_dir))}
+    yield from ({"name": name, **found} for name, found in measure_baselines(task))
 
 
 def daily(task: SeriesTask) -> range:
@@ -92,48 +112,22 @@ def measure_baselines(task: SeriesTask) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from ((name, summary(task, errors, None)) for name, errors in found.items())
 
 
-def measure_statsmodels(task: SeriesTask) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Holt-Winters and Theta on each window, an autoregression on the training part; none without statsmodels."""
-    try:
-        from statsmodels.tsa.ar_model import AutoReg  # pyright: ignore[reportMissingImports]
-        from statsmodels.tsa.forecasting.theta import ThetaModel  # pyright: ignore[reportMissingImports]
-        from statsmodels.tsa.holtwinters import ExponentialSmoothing  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        print("statsmodels is not installed: its rows are left out")
-        return
-    values = task.data.scaler.shrink(task.data.values)[:, 0]
-    start, stop = task.data.splits["train"]
-    fitted = AutoReg(values[start:stop], lags=LOOKBACK).fit()
-
-    def smooth(origin: int) -> Forecast:
-        past = values[origin - LOOKBACK : origin]
-        model = ExponentialSmoothing(
-            past, trend="add", damped_trend=True, seasonal="add", seasonal_periods=HORIZON, use_boxcox=False
-        ).fit()
-        paths = np.asarray(model.simulate(HORIZON, repetitions=500, random_state=0))
-        low, high = np.quantile(paths, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
-        return np.asarray(model.forecast(HORIZON)), low, high
-
-    def theta(origin: int) -> Forecast:
-        model = ThetaModel(values[origin - LOOKBACK : origin], period=HORIZON, method="additive").fit()
-        ends = np.asarray(model.prediction_intervals(HORIZON, alpha=1 - LEVEL))
-        return np.asarray(model.forecast(HORIZON)), ends[:, 0], ends[:, 1]
-
-    def regress(origin: int) -> Forecast:
-        moved = fitted.append(values[stop:origin]) if origin > stop else fitted
-        found = moved.get_prediction(start=origin, end=origin + HORIZON - 1)
-        ends = np.asarray(found.conf_int(alpha=1 - LEVEL))
-        return np.asarray(found.predicted_mean), ends[:, 0], ends[:, 1]
-
-    ways: dict[str, Callable[[int], Forecast]] = {"Holt-Winters": smooth, "Theta": theta, "AutoReg": regress}
-    for name, way in ways.items():
+def measure_peers(task: SeriesTask, library: str) -> Iterator[dict[str, Any]]:
+    """The forecasters of another library, a window of each day at a time."""
+    data = task.data
+    train, valid = (data.splits[part][1] - data.splits[part][0] for part in ("train", "valid"))
+    values = data.scaler.shrink(data.values)[:, 0]
+    for name, way in WAYS[library](Split(values, train, valid, LOOKBACK, HORIZON, HORIZON, LEVEL)):
         errors = Errors(HORIZON, 1, "cpu")
         for origin in daily(task):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                mean, lower, upper = (torch.from_numpy(np.array(part))[None, :, None] for part in way(origin))
-            errors.add(mean, task.window([origin]).y, None, (lower, upper))
-        yield name, summary(task, errors, LEVEL)
+            mean, *ends = (None if part is None else as_batch(part) for part in quietly(way, origin))
+            errors.add(mean, task.window([origin]).y, None, None if None in ends else tuple(ends))
+        yield {"name": name, **summary(task, errors, LEVEL)}
+
+
+def as_batch(points: np.ndarray) -> torch.Tensor:
+    """The points of one window as B H C."""
+    return torch.from_numpy(np.array(points))[None, :, None]
 
 
 def table(found: dict[str, Any]) -> str:

@@ -19,7 +19,6 @@ from torch.nn import functional as F
 from recollect.models import language
 from recollect.tasks.text.task import Config as TextConfig
 from recollect.tasks.text.task import TextTask
-from recollect.training.graph import Compiled
 from recollect.training.loop import Trainer
 from recollect.training.optim import build_optimizer, clip
 from recollect.training.settings import Settings
@@ -225,12 +224,12 @@ def trained(model: nn.Module, shape: Shape, settings: Settings, device: str) -> 
     corpus = cast(Any, SimpleNamespace(name="random", train=tokens, valid=tokens))
     task = TextTask(TextConfig(context=shape.steps, batch=shape.batch), corpus, device)
     trainer = Trainer(task, model.train(), settings, None, torch.device(device))
-    take = trainer._step(Compiled(trainer._loss, task.repeats) if settings.compile else trainer._loss)
+    take = trainer._step()
     batches = task.batches("train", settings.seed)
 
     def step() -> None:
         trainer.optimizer.zero_grad(set_to_none=True)
-        take(next(batches), None)
+        take(next(batches), None, True)
         clip(model, settings)
         trainer.optimizer.step()
 

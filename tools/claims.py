@@ -17,7 +17,7 @@ from typing import Any
 from recollect import claims
 from recollect.claims import runner
 from recollect.claims.claim import CHAPTERS
-from recollect.core.language import localize
+from recollect.core.language import language, localize
 
 FILES = {"quick": "claims.json", "full": "claims-full.json"}
 
@@ -39,7 +39,8 @@ def merge(results: Path, folders: Sequence[Path]) -> list[str]:
         stale += [f"{effort} {row['id']}: run it again" for row in known if is_stale(row)]
         if known:
             flag = " --full" if effort == "full" else ""
-            command = f"recollect claims{flag} --device {'cuda' if flag else 'cpu'}"
+            devices = "|".join(sorted({row.get("device", "cpu") for row in known}))
+            command = f"recollect claims{flag} --device {devices}"
             lines = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in known)
             text = f'{{"command": "{command}", "rows": [\n{lines}\n]}}\n'
             (results / name).write_text(text, encoding="utf-8")
@@ -102,9 +103,8 @@ def _table(title: str, rows: Sequence[dict[str, Any]], full: dict[str, dict[str,
 
 
 def _section(row: dict[str, Any], full: dict[str, Any] | None) -> list[str]:
-    large = "" if full is None else f"{_end(full['verdict'])} {localize(full['summary'])}"
+    large = "" if full is None else join_sentences((_end(full["verdict"]), localize(full["summary"])))
     facts = [
-        ("Said in", "; ".join(row["sources"])),
         ("Experiment", row["experiment"]),
         ("Decided by", row["decided"]),
         ("Found", row["summary"]),
@@ -112,7 +112,10 @@ def _section(row: dict[str, Any], full: dict[str, Any] | None) -> list[str]:
         ("Note", row.get("note", "")),
     ]
     head = [f"## {row['id']}\n", f"**{localize(row['statement'])}** {_end(row['verdict'])}\n"]
-    return [*head, *(f"- {localize(name)}: {localize(' '.join(text.split()))}" for name, text in facts if text), ""]
+    told = [(name, localize(" ".join(text.split()))) for name, text in facts if text]
+    between, colon = ("；", "：") if language() == "zh" else ("; ", ": ")
+    told.insert(0, ("Said in", between.join(map(localize, row["sources"]))))
+    return [*head, *(f"- {localize(name)}{colon}{text}" for name, text in told), ""]
 
 
 def _end(verdict: str) -> str:

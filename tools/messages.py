@@ -1,7 +1,8 @@
 """The messages that the catalogue must have, and what it lacks: python -m tools.messages [--write]
 
 A message is a text that is shown: every sentence of the modules in `SHOWN` (an f-string is a template with named
-places), of the templates of pages, and what dataclasses and registries declare. Errors stay English.
+places), of the templates of pages and the scripts of the studio, and what dataclasses and registries declare. Errors
+stay English.
 """
 
 import ast
@@ -29,7 +30,10 @@ from recollect.racing import heats
 from recollect.racing.summary import TERMS
 from recollect.report.pages.page import TEMPLATES
 from recollect.report.pages.race import CARD
+from recollect.studio import messages as studio
 from recollect.training.listing import STATES
+
+from . import claim_messages
 
 HEAD = """\
 # The texts of recollect in Chinese; python -m tools.messages --write puts new messages in and takes stale ones out.
@@ -38,6 +42,7 @@ msgstr "Language: zh\\nContent-Type: text/plain; charset=UTF-8\\n"
 """
 SOURCE = Path(recollect.__file__).parent
 TYPER = ("Options", "Arguments", "Commands", "Error", "[required]", "[default: {}]", "Show this message and exit.")
+UNITS = ("second", "minute", "hour", "day", "week", "month", "year")
 WORDS = (  # that are shown and stand alone: parts and counts of data, columns, progress, names of baselines
     "train", "valid", "test", "valid and test", "tokens/s", "entries", "model", "questions", "inputs", "outputs",
     "lines", "words", "note", "unknown", "vocabulary", "tokenizer", "pairs", "left out", "pixels", "pictures",
@@ -48,7 +53,9 @@ WORDS = (  # that are shown and stand alone: parts and counts of data, columns, 
     "chance", "one of the values seen", "all but the distractors", "experiment", "kind", "code", "lowercased",
     "machine", "command", "search", "starting", "reset", "keep", "candidate", "forget",
     "{number:,} hidden state h", "{number:,} cell state c", "initial", "trained", "flops", "declared", "parallel",
-    "measured", "behind, 95 %",
+    "measured", "behind, 95 %", "coverage", "all", "with nothing beside the series", "sum", "last",
+    "1 weekday", *(f"{{count:,}} {unit}{s}" for unit in UNITS for s in ("", "s")), "Found", "Full form", "claim",
+    "what", "how much", "evaluations", "fits",
 )  # fmt: skip
 EARLIER = (  # as earlier versions wrote it into files that are still read
     "measured on validation",
@@ -98,14 +105,15 @@ SHOWN = {  # files and folders of the package whose texts are shown → the func
     "training/run.py": ("_train", "train"),
     "runtime/reading.py": (),
     "../../tools/claims.py": ("document", "_table", "_section", "_end"),
-    "../../tools/races.py": ("page", "heading", "table"),
+    "../../tools/races.py": ("page", "rules", "heading", "table"),
     "tasks/series/tables/grid.py": ("place_rows",),
     "../../tools/lengths.py": ("texts", "sentences", "chart"),
 }
 TOLD = (  # functions of tasks whose texts are shown
     "headline", "table", "tabulate", "summarize_data", "rule", "describe_rule", "_rules", "_guesses", "_confusion",
-    "figures", "forced", "described", "translated", "explain_missing", "missing_bounds", "describe_counts", "notes",
-    "fit_scaler", "row_names", "grouping", "groups", "count", "look", "gaze",
+    "figures", "forced", "solve", "described", "translated", "explain_missing", "explain_uncalibrated",
+    "missing_bounds", "place", "describe_counts", "notes", "fit_scaler", "row_names", "grouping", "groups", "count",
+    "look", "gaze",
 )  # fmt: skip
 KEYWORDS = ("title", "x", "y", "level_name", "unit", "label", "help")  # of calls, whose text may be one word
 SENTENCE = re.compile(r"[A-Za-z]{2,}[^<>{}]*\s[^<>{}]*[A-Za-z]|[A-Za-z]{3,}: ")
@@ -386,18 +394,22 @@ def declared() -> Iterator[tuple[str, str]]:
             "failed",
         )
     )
+    for task in tasks.every():
+        yield from ((text, f"tasks/{task.name}") for text in task.instead.values())
     words = [*WORDS, *RUN_COLUMNS, *lineage.COLUMNS[1:], *TERMS.values(), *CARD.values(), *STATES.values()]
     yield from ((word, "registries") for word in words)
     yield from ((verdict.value, "claims") for verdict in Verdict)
     yield from ((chapter, "claims") for chapter in CHAPTERS)
     yield from ((plain(load(name).statement), f"claims/{name}") for name in claims())
+    yield from claim_messages.said()
+    yield from claim_messages.found(Finder)
     yield from ((text, "learn/exercises.py") for text in exercises.texts())
 
 
 def required() -> dict[str, str]:
     """{message: its first place} of all that is shown."""
     found: dict[str, str] = {}
-    for message, place in itertools.chain(in_source(), in_pages(), declared()):
+    for message, place in itertools.chain(in_source(), in_pages(), declared(), studio.required().items()):
         if message.strip():
             found.setdefault(message, place)
     return found

@@ -50,7 +50,7 @@ def picture_name(folder: Path) -> str:
 def page(results: Path) -> str:
     about = [
         "Made from the races in `results/` by `python -m tools.results`.",
-        "Times of training are of several entries side by side, and of other work beside them on a GPU.",
+        "Times of training are of entries with other work beside them on the same machine.",
     ]
     parts = [f"# {localize('Races')}\n", join_sentences(map(localize, about)) + "\n"]
     for folder in folders(results):
@@ -61,8 +61,18 @@ def page(results: Path) -> str:
             parts.append(table(heat))
             parts += [f"- {localize(note)}" for note in heat.notes]
             made = localize(f"`{about['command']}` on {machine(rows)}; rows in `results/{folder.name}`.")
-            parts.append(f"\n{made}\n")
+            parts.append(f"\n{made} {localize(rules(heat))}\n")
     return "\n".join(parts)
+
+
+def rules(heat: Summary) -> str:
+    """By which rules a heat was run: its rows say which part their figures are of, and how many seeds there are."""
+    rows = [row for standing in heat.standings for row in standing.rows]
+    seeds = len({row["seed"] for row in rows})
+    place = "decisions/021-fair-races.md"
+    if all(row.get("split") == "test" for row in rows):
+        return f"Rules of [021]({place}): weights by validation, figures of the test part; seeds: {seeds}."
+    return f"Rules before [021]({place}): weights by validation, figures of it too; seeds: {seeds}."
 
 
 def heading(heat: Summary) -> str:

@@ -307,15 +307,19 @@ def films(found: list[Row]) -> str:
 
     def name(row: Row) -> str:
         own = row["settings"]["model"]
-        return f"`{row['model']}`" + (" at each cell" if own.get("grid") else "")
+        words = f"`{row['model']}`" + (" at each cell" if own.get("grid") else "")
+        words += ", single frames" if own.get("motion") == "none" else ""
+        return words + (", no shortcut" if own.get("block") == "plain" else "")
 
     lines = []
     for model, group in sorted(grouped(found, name).items(), key=lambda item: -statistics.mean(_values(item[1]))):
-        for kind in ("seen", "held out"):
+        for kind, scored in (("seen", "exact"), ("seen", "any_order"), ("held out", "exact")):
             shares = [[row["described"]["exact_by"].get(_events(n, kind)) for row in group] for n in counts]
-            cells = [spread([one["exact"] for one in some], percent) if all(some) else "–" for some in shares]
+            cells = [spread([one[scored] for one in some], percent) if all(some) else "–" for some in shares]
             whole = ["–", "–", "–", "–"]
-            if kind == "seen":
+            if scored == "any_order":
+                kind = "seen, in any order"
+            elif kind == "seen":
                 bleu = spread([row["described"]["bleu4"] for row in group], lambda v: f"{v:.2f}")
                 nats = f"{statistics.mean(row['forced']['nats_per_token'] for row in group):.3f}"
                 whole = [bleu, nats, f"{group[0]['params']:,}", taken(group)]

@@ -82,3 +82,9 @@ def refuses(call, message):
         call()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_empty_list_of_data_is_refused_and_not_replaced_by_data_of_its_own(tmp_path):
+    refuses(
+        lambda: train("series", [], out=str(tmp_path / "run")), "expected files, a known set or a table, found an e"
+    )

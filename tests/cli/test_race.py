@@ -26,6 +26,11 @@ def test_the_command_prints_the_table_the_winner_and_where_all_is(tmp_path):
     made.unlink()
     assert invoke("report", str(out)).exit_code == 0
     assert made.is_file()
+    files = {flag: tmp_path / "paper" / flag / f"results.{flag}" for flag in ("figure", "latex", "csv")}
+    files["figure"] = files["figure"].with_suffix(".svg")
+    drawn = invoke("report", str(out), *(f"--{flag}={path}" for flag, path in files.items()))
+    assert drawn.exit_code == 0, drawn.output
+    assert all(path.is_file() for path in files.values()), "folders are made"
 
 
 @pytest.mark.parametrize("flag", [[], ["--json"]])

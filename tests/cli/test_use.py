@@ -55,7 +55,7 @@ def test_a_forecast_that_begins_before_the_file_ends_says_so(series, tmp_path):
     done = invoke("forecast", run, table)
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["time", "198", "199", "200"]
     assert "note:" in done.stderr
-    assert "2 rows at the end miss a value" in done.stderr
+    assert "rows at the end that miss a value: 2;" in done.stderr
     assert "1 of 198 values are missing" in done.stderr
 
 
@@ -68,7 +68,7 @@ def test_filled_values_without_an_interval_are_counted(series, tmp_path):
     bare = [row for row in rows if row["lower"] is None]
     assert len(rows) == 7
     assert {row["time"] for row in bare} >= {"197", "198", "199"}  # beyond the horizon of 3
-    assert f"note: {len(bare)} of 7 filled values have no interval: none is known that far" in done.stderr
+    assert f"note: {len(bare)} of 7 filled values have no interval: less than a look-back" in done.stderr
 
 
 def test_where_nothing_is_missing_nothing_is_filled_or_drawn(series, tmp_path):

@@ -40,6 +40,18 @@ msgstr "均匀猜测"
 msgid "step {step:,}"
 msgstr "第 {step} 步"
 
+msgid "{low:g} to {high:g}"
+msgstr "{low} 至 {high}"
+
+msgid "right answers of each model: {told}."
+msgstr "每个模型的正确率：{told!t}。"
+
+msgid "the {model} answers right, {share:.0%} of all"
+msgstr "{model} 答对，占 {share}"
+
+msgid "these models keep up: {names}"
+msgstr "跟得上的模型：{names}"
+
 msgid "not yet translated"
 msgstr ""
 """
@@ -115,6 +127,17 @@ def test_english_texts_are_left_as_they_are():
         ("loss (step 3)", "损失（第 3 步）"),
         ("not yet translated", "not yet translated"),
         ("step 3\nRun folder.", "第 3 步\n运行文件夹。"),
+        (
+            "Right answers of each model: gru 0.5 (0.4 to 0.6), rnn 1e-3 (0.0 to 0.2).",
+            "每个模型的正确率：gru 0.5（0.4 至 0.6），rnn 1e-3（0.0 至 0.2）。",
+        ),
+        (  # no template takes more than one part of a list
+            "the gru answers right, 90% of all; the rnn answers right, 10% of all",
+            "gru 答对，占 90%；rnn 答对，占 10%",
+        ),
+        ("these models keep up: gru, rnn.", "跟得上的模型：gru, rnn。"),  # the full stop is not a name's
+        ("Share right.", "答对的比例。"),
+        ("load 4, rate 5", "load 4, rate 5"),
         ("", ""),
         ("–", "–"),
     ],

@@ -104,3 +104,22 @@ def test_wrong_encodings_are_one_line(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             DataConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "named"),
+    [
+        ("一片花飞减却春，\n风飘万点正愁人。\n" * 5, "utf-16-be", "utf-16be"),
+        ("一片花飞减却春，\n风飘万点正愁人。\n" * 5, "utf-16-le", "utf-16le"),
+        ("It’s 5 € for “déjà vu”\n", "cp1252", "cp1252"),
+        ("déjà vu à l'été\n", "latin-1", "iso-8859-1"),
+        ("春眠不覺曉，處處聞啼鳥\n", "big5", "big5"),
+    ],
+)
+def test_the_encoding_that_an_error_names_reads_the_file(tmp_path, text, encoding, named):
+    path = tmp_path / "text.txt"
+    path.write_bytes(text.encode(encoding))
+    with pytest.raises(DataError) as caught:
+        "".join(files.chunks(path, flag="--encoding"))
+    assert named in str(caught.value)
+    assert "".join(files.chunks(path, encoding=named)) == text

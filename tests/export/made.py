@@ -5,7 +5,7 @@ from unittest import mock
 
 from recollect import tasks
 from recollect.core.task import LoadedRun
-from recollect.training import checkpoint
+from recollect.training import checkpoint, config_file
 from recollect.training import run as runs
 from recollect.training.folder import RunFolder
 from tasks import cases
@@ -21,7 +21,7 @@ def make(place, files, name, label=None, **settings):
     config = kind.resolve(config, data, None)
     artifacts = kind.artifacts_of(data)
     model = runs.initial_model(kind, config, artifacts, None)
-    content = runs.to_json(kind, config) | {"corpus": kind.describe_data(data), "init": None}
+    content = config_file.to_json(kind, config) | {"corpus": kind.describe_data(data), "init": None}
     with RunFolder.created(str(place / "run"), content) as folder:
         kind.save_artifacts(artifacts, folder.path)
         checkpoint.write_tensors(folder.model_path, checkpoint.weights(model), {})

@@ -218,6 +218,7 @@ def settle(monkeypatch):
         raise AcceptedError(*(part for part in given if isinstance(part, RunConfig)))
 
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("RECOLLECT_RANKS", "1")  # --ranks starts no processes: this is one of them
     monkeypatch.setattr(runs, "train", begin)
     monkeypatch.setattr(runs, "resume", begin)
     monkeypatch.setattr(runs, "combine", begin)

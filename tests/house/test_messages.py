@@ -175,3 +175,17 @@ def test_the_language_of_one_call_is_not_that_of_the_next():
     assert "Commands" in after
     assert "命令" not in after
     assert language.language() == "en"
+
+
+def test_the_chinese_page_of_claims_has_no_english_sentence():
+    page = (ROOT / "docs" / "claims.zh.md").read_text(encoding="utf-8")
+    told = [line for line in page.splitlines() if not line.startswith("- 出处")]  # titles of papers stay as they are
+    english = [found[0] for line in told for found in re.finditer(r"(?:[A-Za-z][a-z]+[ ,]+){4,}[a-z]+", line)]
+    assert english == [], "translate what claims say in recollect.po, then run python -m tools.results"
+
+
+def test_numbers_in_what_claims_say_are_places():
+    from tools.claim_messages import with_places
+
+    found = with_places("At 4,000 steps (n/8, 1e-10) an MLP of d2l is within .02 of x_2; 95% or 3.5.")
+    assert found == "At {a:g} steps (n/{b:g}, {c:g}) an MLP of d2l is within {d:g} of x_2; {e:g} or {f:g}."

@@ -19,6 +19,7 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "gla": ("gla", {"rank": 3}),
     "gla, signed": ("gla", {"rank": None, "signed": True}),
     "mamba2": ("mamba2", {}),
+    "mamba2, without its shortcut, a norm for each head": ("mamba2", {"skip": False, "norm_last": False}),
     "mamba2, signed, keys of its own": ("mamba2", {"signed": True, "shared": False, "value_dim": 2}),
     "delta": ("delta", {}),
     "delta, reflecting": ("delta", {"beta": 2.0, "feature": "identity", "head_dim": 2}),
@@ -26,7 +27,10 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "gated-delta": ("gated-delta", {}),
     "gated-delta, reflecting and signed": ("gated-delta", {"beta": 2.0, "signed": True}),
     "delta with a rate a channel": ("matrix", {"forget": "channel", "write": "delta", "unit": True, "beta": 1.0}),
-    "normalised and fading": ("matrix", {"forget": "step", "feature": "elu", "normalise": True, "bias": True}),
+    "normalised and fading": (
+        "matrix",
+        {"forget": "step", "feature": "elu", "normalise": True, "bias": True, "skip": True},
+    ),
 }
 NAMES = ("retention", "gla", "mamba2", "delta", "gated-delta")
 
@@ -98,7 +102,9 @@ def loop(layer: Any, x: Tensor) -> tuple[Tensor, Tensor]:
                 y = q @ S
                 if c.normalise:
                     y = y / (q @ total)
-                if c.out_norm:
+                if c.skip:
+                    y = y + layer.skip[h] * v
+                if c.out_norm and not c.norm_last:
                     y = y / (y.square().mean() + 1e-6).sqrt() * layer.norm_weight[h]
                 read.append(y)
             outputs.append(torch.stack(read))
@@ -106,6 +112,8 @@ def loop(layer: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         rows.append(torch.cat(outputs, dim=-1))
     y = torch.stack(rows)
     y = silu(layer.gate(x)) * y if c.out_gate else y
+    if c.out_norm and c.norm_last:
+        y = y / (y.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt() * layer.norm_weight.flatten()
     return layer.out(y), torch.stack(finals).unflatten(0, (len(x), c.heads))
 
 
@@ -351,7 +359,7 @@ def test_outputs_agree_with_the_naive_form_of_flash_linear_attention(name: str) 
     else:
         log, beta = gates.log[..., 0], gates.beta[..., 0]
         found, final = naive.naive_recurrent_gated_delta_rule(q, k, v, beta, log, scale=1.0, output_final_state=True)
-    expected = layer.merge(found.double(), x)
+    expected = layer.merge(found.double(), x, v)
     y, after = layer(x, state)
     torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-5)
     if final is not None:

@@ -45,7 +45,13 @@ def test_a_factor_has_one_name_however_long_the_input_is(factor, verdict, steps)
     found = gradient_flow.summarise(norms)
     assert found.factor == pytest.approx(factor)
     assert found.verdict == verdict
-    assert f"by a fit to {steps - 1}, which makes × {factor**32:.2g} over 32" in found.words
+    rule = {
+        "vanishing": "less than a tenth over 32 steps",
+        "carried": "between a tenth and ten times as much over 32 steps",
+        "exploding": "more than ten times as much over 32 steps",
+    }
+    made = f"× {factor:.3f} a step, fitted over {steps - 1} steps, makes × {factor**32:.2g} over 32"
+    assert found.words == f"{verdict}, {rule[verdict]}: {made}"
 
 
 @pytest.mark.parametrize(("radius", "verdict"), [(0.5, "vanishing"), (1.6, "exploding"), (1.0, "carried")])

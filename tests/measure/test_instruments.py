@@ -25,6 +25,29 @@ def test_a_shipped_run_can_be_looked_into_where_its_data_cannot_be_had(what, mon
 
 
 @pytest.mark.parametrize(
+    ("run", "what", "given"),
+    [("demo-tang", "horizon", {}), ("demo-translation-zh", "alignment", {"text": "How are you?"})],
+)
+def test_a_shipped_run_whose_set_has_no_address_is_looked_into_without_it(run, what, given, monkeypatch, tmp_path):
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path))
+    monkeypatch.delenv("RECOLLECT_DATA", raising=False)
+    found = instruments.inspect(run, what, **(given or {"steps": 8, "rows": 1}))
+    assert found.summary
+    assert given or any("a text of the model's own is read" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("run", "hint"), [("demo-translation-zh", "; or give --text in place of the data"), ("demo-speech", "--data-dir")]
+)
+def test_where_a_run_needs_its_data_the_error_says_what_can_stand_in_for_them(run, hint, monkeypatch, tmp_path):
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path))
+    monkeypatch.delenv("RECOLLECT_DATA", raising=False)
+    with pytest.raises(Unreachable, match="has no address to download") as caught:
+        instruments.inspect(run, "influence")
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("what", "given", "message"),
     [
         ("horizon", {"steps": 10**8}, "--steps: expected at most 100,000, found 100,000,000; each takes"),

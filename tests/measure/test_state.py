@@ -36,6 +36,31 @@ def test_a_changed_input_moves_nothing_before_it_and_something_at_it(kind):
     assert found["token"] != int(given.x[0, 4])
 
 
+@pytest.mark.parametrize(
+    ("paths", "words"),
+    [
+        ("0.h 1.h", ["layer 1, hidden state h", "layer 2, hidden state h"]),
+        ("1.cell.h", ["hidden state h"]),
+        ("0.1.h 1.total", ["hidden state h", "sum of keys"]),
+        ("cell.h context", ["hidden state h", "context"]),
+        (
+            "body.0.window body.1.keys body.3.window body.4.keys",
+            ["layer 1, last inputs", "layer 1, keys", "layer 2, last inputs", "layer 2, keys"],
+        ),
+        ("0.first.window 0.second.window", ["first convolution's last inputs", "second convolution's last inputs"]),
+        ("0.model.weights.0 2.model.weights.0", [f"layer {i}, inner model's weights 1" for i in (1, 2)]),
+    ],
+)
+def test_tensors_are_named_by_their_layer_and_not_by_their_place_among_parts_without_a_state(paths, words):
+    assert list(state_of.name_plainly(paths.split()).values()) == words
+
+
+def test_the_words_for_a_state_that_grows_hold_no_path():
+    model = build("transformer", layers=2)
+    summary = state_of.read(subject(model)).summary
+    assert summary[0].endswith("growing: layer 1, keys; layer 1, values; layer 2, keys; layer 2, values")
+
+
 def test_a_window_forgets_a_change_after_its_length():
     found = state_of.effect(subject(build("ar", layers=1, layer={"tau": 3})), at=2)
     (way,) = found["states"].values()

@@ -5,7 +5,7 @@ import torch
 
 from recollect.core import laws
 from recollect.core.contract import ContractError
-from recollect.models import language
+from recollect.models import body, language
 from recollect.models.size import parameters
 
 
@@ -36,3 +36,12 @@ def test_a_plain_stack_has_none():
         language.Config(vocab=9, model="lstm", taps=4)
     with pytest.raises(ContractError, match="taps"):
         language.Config(vocab=9, model="transformer", taps=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [("LSTM", "lstm"), ("Attention", "attention"), ("Linear_Attention", "linear-attention")]
+)
+def test_models_and_layers_are_found_in_other_letters(given, found):
+    assert (
+        body.StackedModels.check_model.__func__(type("Task", (), {"models": ("lstm", "transformer")}), given) == found
+    )

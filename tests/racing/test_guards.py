@@ -15,6 +15,7 @@ from recollect.racing import entry as entries
 from recollect.racing.heats import heats
 from recollect.racing.run import check_cost
 from recollect.racing.terms import Terms, task_of, with_models
+from recollect.racing.workers import Local
 from tiny import invoke
 
 TOO_MANY = {
@@ -45,7 +46,7 @@ def test_absurd_counts_are_refused_with_what_they_would_take(tmp_path, case):
 
 def test_a_large_budget_of_flops_is_none_that_is_absurd():
     """An hour of a GPU is more than 1e18 of them."""
-    check_cost([recall("rnn")], Terms(equal="flops", budget=1e20), 1)
+    check_cost([recall("rnn")], Terms(equal="flops", budget=1e20), Local())
 
 
 def test_a_name_that_stands_a_thousand_times_is_checked_once(monkeypatch):

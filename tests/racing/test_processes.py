@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tools.commands import wait_until_gone
 
-from recollect.racing.entry import run_tasks
 from recollect.racing.processes import Died, Task, run_in_processes
+from recollect.racing.workers import Local
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ def die(number):
 
 
 def test_a_process_that_is_killed_takes_no_other_with_it():
-    found = {task.number: answer for task, answer in run_tasks([Task(i, die, i) for i in range(3)], jobs=2)}
+    found = {task.number: answer for task, answer in Local(jobs=2).run([Task(i, die, i) for i in range(3)])}
     assert (found[0], found[2]) == (0, 20)
     assert isinstance(found[1], Died)
     assert "signal 9; out of memory, most likely" in found[1].reason

@@ -16,6 +16,7 @@ from recollect.racing.heats import heats
 from recollect.racing.rows import SEARCHES
 from recollect.racing.summary import load, summarize
 from recollect.racing.terms import Terms
+from recollect.racing.workers import Local
 from recollect.training import evaluation
 from recollect.training import run as training
 from tiny import prose
@@ -33,7 +34,7 @@ def test_the_same_seed_gives_the_same_rows_twice(tmp_path):
 def test_entries_in_processes_of_their_own_give_the_bits_of_entries_here(tmp_path):
     heat = recall("rnn", "lstm", "mlp")
     for jobs in (1, 2):
-        raced([heat], tmp_path / str(jobs), jobs=jobs)
+        raced([heat], tmp_path / str(jobs), workers=Local(jobs=jobs))
     assert rows_of(tmp_path / "1") == rows_of(tmp_path / "2")
 
 

@@ -13,6 +13,7 @@ from recollect.racing import rates, run, search
 from recollect.racing.heats import default_heats, heats
 from recollect.racing.rows import SEARCHES
 from recollect.racing.terms import Terms, task_of
+from recollect.training.progress import Progress
 
 
 def test_committed_rates_are_for_the_data_they_were_found_on():
@@ -158,7 +159,7 @@ def test_a_search_that_was_stopped_goes_on_with_what_it_lacks(tmp_path, monkeypa
     assert calls[3:] == ["rnn", "rnn", "mlp", "rnn"]
 
 
-def test_a_search_in_which_all_failed_is_made_anew(tmp_path, monkeypatch):
+def test_a_search_in_which_all_failed_is_made_anew(tmp_path, monkeypatch, capsys):
     """The user has mended the layer since."""
 
     def train(entry):
@@ -166,10 +167,12 @@ def test_a_search_in_which_all_failed_is_made_anew(tmp_path, monkeypatch):
 
     with monkeypatch.context() as broken:
         broken.setattr(entries, "train", train)
-        (row,) = raced([recall("rnn")], tmp_path, Terms(search=2))
+        (row,) = raced([recall("rnn")], tmp_path, Terms(search=2), progress=Progress())
     assert row["error"] == "TypeError: unfinished"
-    (row,) = raced([recall("rnn")], tmp_path, Terms(search=2))
+    assert "failed: TypeError: unfinished" in capsys.readouterr().err
+    (row,) = raced([recall("rnn")], tmp_path, Terms(search=2), progress=Progress())
     assert all(one["value"] is not None for one in row["search"]["tried"])
+    assert "on validation, less is better" in capsys.readouterr().err
 
 
 def test_a_rate_that_does_not_last_is_not_taken():

@@ -57,6 +57,35 @@ def test_different_inputs_are_said_to_differ():
     assert "The inputs differ" in inspection.draw("state", [RNN, other])
 
 
+def test_runs_that_were_given_the_same_and_went_on_otherwise_are_not_told_to_be_given_the_same():
+    other = Inspected("b", "lstm", LSTM.charts, ("x", "z"))
+    drawn = inspection.draw("state", [RNN, other], given=True)
+    assert "All were given the same" in drawn
+    assert "--text" not in drawn
+
+
+def test_of_several_maps_of_one_kind_each_stands_beside_its_like():
+    """An alignment before training and after it: the second must not give way to the first."""
+    runs = [
+        Inspected(name, name, [grid((0.5, 0.5), title=title, group="map") for title in ("before", "trained")])
+        for name in ("attend", "transformer")
+    ]
+    titles = [[chart["title"] for chart in row] for row in inspection.merge(runs)]
+    assert titles == [["attend: before", "transformer: before"], ["attend: trained", "transformer: trained"]]
+
+
+def test_a_title_in_bold_fits_its_column():
+    """60 letters of DejaVu Sans Bold at 14 pixels are 480 wide; columns of two runs are 477."""
+    title = "onegate: gradient of the last output by distance of the input"
+    runs = [
+        Inspected(name, name, [curve(1, 2, 3, title=title.partition(": ")[2], names=("h", "c"))])
+        for name in ("gru", "onegate")
+    ]
+    said = texts(inspection.draw("gradients", runs))
+    assert title not in said
+    assert any(title.startswith(text) for text in said if text and text.startswith("onegate: gradient"))
+
+
 def test_two_runs_of_one_model_have_the_names_of_the_runs():
     again = Inspected("b", "rnn", RNN.charts, ("x", "y"))
     (_, sizes) = inspection.merge([RNN, again])

@@ -11,6 +11,8 @@ from html.parser import HTMLParser
 import pytest
 
 from recollect.racing.summary import summarize
+from recollect.report.drawing.looks import Keys
+from recollect.report.drawing.panel import draw, size
 from recollect.report.pages import claims, page, race
 from recollect.report.pages.charts import average_bins
 from web import made
@@ -82,6 +84,15 @@ def test_every_run_stands_in_the_page_with_its_number():
         assert words in text
 
 
+def test_what_a_search_tried_is_written_for_readers():
+    rows = made.recall_rows(("rnn", "lstm"))
+    tried = [{"rate": 0.001, "value": 0.25, "way": 0.5, "seconds": 1.0}, {"rate": 0.01, "value": None}]
+    found = rendered([row | {"search": {"lr": 0.001, "tried": tried, "seconds": 1.0}} for row in rows]).text
+    assert "rnn: 0.001 → 0.25, 0.01 → failed; the rate with the lowest value on validation: 0.001" in found
+    assert "{'rate'" not in found
+    assert "seconds 1.0" not in found
+
+
 def test_means_and_ranges_are_those_of_the_seeds():
     rows = made.recall_rows()
     text = rendered(rows).text
@@ -93,11 +104,23 @@ def test_means_and_ranges_are_those_of_the_seeds():
 
 def test_the_terminal_says_what_the_page_says():
     text = " ".join(Outline(race.render(*made.full())).text.replace("\u00a0", " ").split())
-    told = [heat.in_words() for heat in summarize(*made.full())]
-    assert len(told) == 4
-    for words in told:
-        assert " ".join(words.split()) in text
-        assert not re.search(r"<|&\w+;|\u00a0", words)
+    heats = summarize(*made.full())
+    assert len(heats) == 4
+    for heat in heats:
+        for part in (heat.verdict(), heat.compare_to_baselines()):
+            assert " ".join("".join(part).replace("\u00a0", " ").split()) in text
+        assert not re.search(r"<|&\w+;|\u00a0", heat.in_words())
+
+
+def test_the_baselines_are_told_below_the_chart_that_the_first_screen_is_for():
+    source = race.render(made.race(made.heat()), made.recall_rows(("rnn", "lstm")))
+    assert source.index("<svg") < source.index("The best guess without a network")
+
+
+def test_a_chart_of_many_models_is_no_taller_than_a_screen_has_room_for():
+    lines = [{"name": f"model {i}", "x": [0], "y": [i / 16], "seeds": [i / 16]} for i in range(16)]
+    drawn = draw({"title": "", "x": "share", "y": "", "kind": "dots", "lines": lines}, 860.0, Keys())
+    assert size(drawn)[1] < 400
 
 
 def test_models_that_do_no_better_than_a_guess_are_named():

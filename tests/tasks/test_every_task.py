@@ -25,7 +25,7 @@ from recollect.models.size import parameters
 from recollect.racing import run as races
 from recollect.racing.heats import heats, ladders
 from recollect.racing.terms import Terms
-from recollect.training import checkpoint, evaluation
+from recollect.training import checkpoint, config_file, evaluation
 from recollect.training import run as runs
 from recollect.training.folder import RunFolder
 from recollect.training.recipe import read_recipe
@@ -127,14 +127,14 @@ def same(a, b):
 def test_settings_come_back_from_the_config_of_a_run(trained, files, name, label):
     out, _ = trained(name, label)
     kind, content = tasks.find(name), RunFolder(out).config()
-    config = runs.from_json(kind, content, out)
-    spelt = json.loads(json.dumps(runs.to_json(kind, config)))
+    config = config_file.from_json(kind, content, out)
+    spelt = json.loads(json.dumps(config_file.to_json(kind, config)))
     assert spelt == {key: content[key] for key in spelt}
     assert config == runs.load(out).config
     assert config.train == configure(files, name, label).train
     assert runs.task_of(out) is kind
     before = runs.configure(kind, {}, model=kind.default)
-    assert runs.from_json(kind, json.loads(json.dumps(runs.to_json(kind, before))), out) == before
+    assert config_file.from_json(kind, json.loads(json.dumps(config_file.to_json(kind, before))), out) == before
 
 
 @every_task
@@ -345,7 +345,7 @@ def test_another_seed_gives_another_run(trained, files, tmp_path, name):
 @every_task
 def test_a_run_is_made_again_from_its_config(trained, tmp_path, name):
     out, _ = trained(name)
-    config = runs.from_json(tasks.find(name), RunFolder(out).config(), out)
+    config = config_file.from_json(tasks.find(name), RunFolder(out).config(), out)
     runs.train(tasks.find(name), config, str(tmp_path / "again"))
     assert tiny.outcome(RunFolder(tmp_path / "again")) == tiny.outcome(RunFolder(out))
 

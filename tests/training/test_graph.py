@@ -127,7 +127,7 @@ def test_what_changes_with_each_batch_is_no_reason_to_compile_again(monkeypatch)
     task = tiny.task(tiny.prose(), context=8, batch=2)
     seen = []
 
-    def loss_of(batch, carry):
+    def loss_of(model, batch, carry):
         seen.append(batch.number)
         return task.loss(model, batch, carry)
 
@@ -135,7 +135,7 @@ def test_what_changes_with_each_batch_is_no_reason_to_compile_again(monkeypatch)
     batch = next(task.batches("train", 0, start=7))
     assert batch.number == 7
     for alike in (True, False):
-        found = Compiled(loss_of, alike)(batch, None)
+        found = Compiled(loss_of, alike)(model, batch, None)
         assert found.value.item() == task.loss(model, batch).value.item()
         assert found.tokens == 16
     assert seen == [0, 7]

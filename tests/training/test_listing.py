@@ -81,3 +81,7 @@ def test_a_run_remembers_the_folder_of_its_data(place, tmp_path, monkeypatch):
     folder = RunFolder(place / "one")
     folder.write_json("config.json", folder.config() | {"data_dir": str(tmp_path / "gone")})
     assert runs.load(place / "one").data_dir is None
+
+
+def test_every_shipped_run_names_its_metric():
+    assert all(entry.metric for entry in listing.list_runs(None) if entry.run.startswith("demo-"))

@@ -10,7 +10,7 @@ import tiny
 from recollect.core.contract import ContractError
 from recollect.models.size import parameters
 from recollect.tasks.text.task import TextTask
-from recollect.training import checkpoint, evaluation
+from recollect.training import checkpoint, config_file, evaluation
 from recollect.training import run as runs
 from recollect.training.folder import RunError, RunFolder, commit
 
@@ -81,7 +81,7 @@ def test_a_run_folder_says_where_it_came_from(book, tmp_path):
     assert manifest["seed"] == 5
     assert set(manifest) == {"command", "commit", "machine", "date", "seed"}
     content = RunFolder(tmp_path / "run").config()
-    assert runs.to_json(TextTask, runs.from_json(TextTask, content, tmp_path)) == {
+    assert config_file.to_json(TextTask, config_file.from_json(TextTask, content, tmp_path)) == {
         name: content[name] for name in ("task", "data", "text", "model", "train")
     } | {"data": content["data"] | {part: tuple(content["data"][part]) for part in ("data", "valid", "test")}}
 

@@ -33,6 +33,8 @@ def train(
     of: Sequence[str | os.PathLike[str]] = (),
     device: str = "auto",
     data_dir: str | None = None,
+    log: str | None = None,
+    shard: bool = False,
     progress: bool = True,
     **settings: Any,
 ) -> TrainedModel:
@@ -40,16 +42,19 @@ def train(
 
     `task` and `model` are names, such as "text" and "lstm"; `data` are files, a known set, or for tables (series,
     labels, ratings) an array, a dictionary of columns, or a data frame, which is written beside the run as CSV.
-    `params` solves the width for so many parameters. Every other setting has the name that docs/settings.md gives it:
-    `steps`, `width`, `lr`, `seed`, `dropout`, …
+    `params` solves the width for so many parameters; `log="tensorboard"` writes an event file beside the metrics.
+    Every other setting has the name that docs/settings.md gives it: `steps`, `width`, `lr`, `seed`, `dropout`, …; in a
+    program that torchrun starts, all ranks call this, and `shard` divides the weights among them.
 
         >>> model = recollect.train("recall", model="lstm", width=8, steps=2, eval_rows=8, out=folder, progress=False)
         >>> model.task, model.model
         ('recall', 'lstm')
     """
+    if isinstance(data, list) and not data:
+        raise SettingError("data: expected files, a known set or a table, found an empty list; leave it out for none")
     folder, _ = run_training(
         task, data, model=model, params=params, out=out, recipe=recipe, init=init, of=of, device=device,
-        data_dir=data_dir, progress=progress, settings=settings,
+        data_dir=data_dir, log=log, shard=shard, progress=progress, settings=settings,
     )  # fmt: skip
     return load(folder, device=device if device != "auto" else "cpu", data_dir=data_dir)
 
@@ -67,6 +72,8 @@ def run_training(
     of: Sequence[str | os.PathLike[str]],
     device: str,
     data_dir: str | None,
+    log: str | None = None,
+    shard: bool = False,
     progress: bool,
     settings: Mapping[str, Any],
 ) -> tuple[Path, dict[str, Any]]:
@@ -83,7 +90,12 @@ def run_training(
     model = model or base.model or kind.default
     model = model if model in kind.combined else kind.check_model(model)
     place = Path(out) if out is not None else Path(f"runs/{task}-{model}-{settings.get('seed', 0)}")
-    given: dict[str, Any] = {"device": where, "data_dir": data_dir, "progress": Progress(quiet=not progress)}
+    given: dict[str, Any] = {
+        "device": where,
+        "data_dir": data_dir,
+        "log": log,
+        "progress": Progress(quiet=not progress),
+    }
     if model in kind.combined:
         if len(of) != 2:
             raise SettingError(f"--model {model}: expected --of twice, once for each run")
@@ -91,14 +103,46 @@ def run_training(
     if of:
         others = ", ".join(name for other in tasks.every() for name in other.combined)
         raise SettingError(f"--of: expected it with --model {others}, found it with --model {model}")
+    config = _configure(kind, base, settings, name_data(data, place) | dict(sources or {}), model)
+    wanted = read_count(base.params if params is None else params, "params")
+    first = None if init is None else str(init)
+    found = runs.train(kind, config, str(place), params=wanted, init=first, shard=shard, **given)
+    return place, found
+
+
+def _configure(kind: Any, base: Any, settings: Mapping[str, Any], data: Mapping[str, Any], model: str) -> Any:
+    """The settings of a run, from its recipe and those that are given."""
+    from ..training import run as runs
+
     own: dict[str, Any] = {
         name: tuple(cast(list[Any], value)) if isinstance(value, list) else value for name, value in settings.items()
     }
-    read = base.data_settings() | name_data(data, place) | dict(sources or {})
-    config = runs.configure(kind, base.settings | own, model=model, **read)
+    return runs.configure(kind, base.settings | own, model=model, **base.data_settings() | dict(data))
+
+
+def plan(
+    task: str,
+    data: DataNames = (),
+    *,
+    sources: Mapping[str, Any] | None = None,
+    model: str | None = None,
+    params: int | str | None = None,
+    recipe: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    data_dir: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Any:
+    """What a training will need, measured for two seconds: a `recollect.training.planning.Plan`."""
+    from ..training.planning import plan as make_plan
+    from ..training.recipe import Recipe, read_recipe
+
+    kind, where = tasks.find(task), check_device(device)
+    base = read_recipe(Path(recipe), task) if recipe is not None else Recipe(task=task)
+    chosen = kind.check_model(model or base.model or kind.default)
+    names = list_names(data or ())
+    config = _configure(kind, base, settings or {}, ({"data": names} if names else {}) | dict(sources or {}), chosen)
     wanted = read_count(base.params if params is None else params, "params")
-    found = runs.train(kind, config, str(place), params=wanted, init=None if init is None else str(init), **given)
-    return place, found
+    return make_plan(kind, config, kind.load_data(config.data, data_dir, None), where, wanted)
 
 
 def name_data(data: Any, place: Path) -> dict[str, Any]:
@@ -135,15 +179,24 @@ def resume(
     steps: int | None = None,
     device: str = "auto",
     data_dir: str | None = None,
+    log: str | None = None,
     progress: bool = True,
 ) -> TrainedModel:
     """Go on with a stopped run where its last checkpoint stands; `steps` is a new, longer budget."""
-    run_resume(str(run), task=None, steps=steps, device=device, data_dir=data_dir, progress=progress)
+    run_resume(str(run), task=None, steps=steps, device=device, data_dir=data_dir, log=log, progress=progress)
     return load(run, device=device if device != "auto" else "cpu", data_dir=data_dir)
 
 
 def run_resume(
-    run: str, *, task: str | None, steps: int | None, device: str, data_dir: str | None, progress: bool
+    run: str,
+    *,
+    task: str | None,
+    steps: int | None,
+    device: str,
+    data_dir: str | None,
+    log: str | None = None,
+    shard: bool = False,
+    progress: bool,
 ) -> dict[str, Any]:
     """Go on with a stopped run (of `task`, where one is named): its evaluation."""
     from ..training import run as runs
@@ -151,8 +204,9 @@ def run_resume(
 
     kind, where = None if task is None else tasks.find(task), check_device(device)
     return runs.resume(
-        run, task=kind, device=where, data_dir=data_dir, longer=steps, progress=Progress(quiet=not progress)
-    )
+        run, task=kind, device=where, data_dir=data_dir, longer=steps, log=log, shard=shard,
+        progress=Progress(quiet=not progress),
+    )  # fmt: skip
 
 
 def verify(run: str | os.PathLike[str]) -> dict[str, Any]:

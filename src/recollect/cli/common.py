@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO, TextIO, Union, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from ..core.language import localize
+from ..core.language import localize, localize_note
 from ..core.limits import one_line
 from ..core.settings import Flag
 from .language import FLAG, help_in, localize_command, take_language
@@ -147,6 +147,7 @@ DataDir = Annotated[
     str | None, typer.Option(help="Folder with copies of the known sets (or RECOLLECT_DATA).", callback=name_place)
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
+Log = Annotated[str | None, typer.Option(help="tensorboard: write an event file into the run folder too.")]
 Run = Annotated[str, typer.Argument(help="A run folder.", callback=name_place)]
 Set = Annotated[list[str] | None, typer.Option("--set", help="key=value: any other setting.", show_default=False)]
 
@@ -169,7 +170,7 @@ def print_json(content: object, file: TextIO | None = None) -> None:
 def print_notes(notes: Iterable[str]) -> None:
     """What a user should know beside the answer, on stderr."""
     for note in notes:
-        print(localize(f"note: {note}"), file=sys.stderr)
+        print(localize_note(note), file=sys.stderr)
 
 
 def open_model(run: str, *tasks: str, **options: Any) -> Any:

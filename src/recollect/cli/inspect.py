@@ -89,10 +89,11 @@ def inspect(
             for line in each.summary:
                 print(localize(line) if len(runs) == 1 else f"{run}: {localize(line)}")
     if out:
-        draw_panel(instrument, runs, found, out, parts=parts)
+        given = any(flags.get(name) is not None for name in ("text", "image", "sound"))
+        draw_panel(instrument, runs, found, out, parts=parts, given=given)
 
 
-def draw_panel(instrument: str, runs: list[str], found: list[Any], out: str, *, parts: bool) -> None:
+def draw_panel(instrument: str, runs: list[str], found: list[Any], out: str, *, parts: bool, given: bool) -> None:
     """One figure of what an instrument found in each run, and its charts as files of their own where asked for."""
     from ..report import film_gaze, gaze, inspection
     from ..report.drawing import chart
@@ -107,7 +108,7 @@ def draw_panel(instrument: str, runs: list[str], found: list[Any], out: str, *, 
             drawn = [draw_heard(each)]
         name = Path(run).name or run
         every.append(inspection.Inspected(name, each.model or name, drawn, each.figures.get("inputs", ())))
-    chart.save(inspection.draw(instrument, every), out)
+    chart.save(inspection.draw(instrument, every, given=given), out)
     print(localize(f"drawn: {out}"), file=sys.stderr)
     if parts:
         place, number = Path(out), 0

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from contextlib import suppress
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.language import localize
-from .common import Data, DataDir, Device, Json, Set, app, name_place, print_json
+from .common import Data, DataDir, Device, Json, Log, Set, app, name_place, print_json
 
 
 @app.command(epilog="Example: [bold]recollect race text --models ngram,lstm,transformer --seeds 3[/bold]")
@@ -41,13 +42,18 @@ def race(
         ),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Entries at a time, a core each (default: every core).")
+        int | None, typer.Option(min=1, help="Entries at a time, a core each (default: every core); on a GPU, of each.")
+    ] = None,
+    on: Annotated[str, typer.Option(help="Where entries run: local, ray, or ray=ADDRESS of a cluster.")] = "local",
+    part: Annotated[
+        str | None, typer.Option(help="Run a part, such as 1/4; recollect report joins the parts.", show_default=False)
     ] = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     out: Annotated[
         str | None, typer.Option(help="Where all goes; a stopped race goes on from there.", callback=name_place)
     ] = None,
+    log: Log = None,
     settings: Set = None,
     json: Json = False,
 ) -> None:
@@ -62,8 +68,8 @@ def race(
     given: dict[str, Any] = dict(own)
     found = run_race(
         task, data or (), ladder=ladder, models=models, equal=equal, budget=budget, params=params, seeds=seeds,
-        search=search, jobs=jobs, valid=valid or (), tokenizer=tokenizer, pair=pair, device=device, data_dir=data_dir,
-        out=out, command=shlex.join(["recollect", *sys.argv[1:]]), **given,
+        search=search, jobs=jobs, on=on, part=part, valid=valid or (), tokenizer=tokenizer, pair=pair, device=device,
+        data_dir=data_dir, out=out, log=log, command=shlex.join(["recollect", *sys.argv[1:]]), **given,
     )  # fmt: skip
     if json:
         print_json(found.rows)
@@ -91,7 +97,12 @@ def _refuse_nothing(rows: list[dict[str, Any]]) -> None:
     epilog="Example: [bold]recollect report races/text --figure learning.pdf --chart learning --width 3.25in[/bold]"
 )
 def report(
-    folder: Annotated[str, typer.Argument(help="The folder of a race.", callback=name_place)],
+    folders: Annotated[
+        list[str], typer.Argument(help="The folder of a race; several are parts of one.", callback=name_place)
+    ],
+    out: Annotated[
+        str | None, typer.Option(help="Of several parts: where the whole race goes.", callback=name_place)
+    ] = None,
     figure: Annotated[
         str | None, typer.Option(help="Draw a chart of the page: FILE.pdf, .svg or .png.", callback=name_place)
     ] = None,
@@ -115,9 +126,17 @@ def report(
     from ..report import figures, results
     from ..report.pages import race as page
 
-    place = Path(folder)
-    if not (place / "results.jsonl").is_file():
-        raise ValueError(f"{folder}: expected the folder of a race, with its results.jsonl, found none")
+    for folder in folders:
+        if not (Path(folder) / "results.jsonl").is_file():
+            raise ValueError(f"{folder}: expected the folder of a race, with its results.jsonl, found none")
+    place = Path(folders[0])
+    if len(folders) > 1 or out is not None:
+        from ..racing.parts import join
+
+        if out is None:
+            raise ValueError("report: expected --out with a folder for the race that the parts make, found none")
+        place = Path(out)
+        join([Path(folder) for folder in folders], place)
     if figure is not None:
         figures.write(place, figure, names=chart, heat=heat, width=width, font=font, size=font_size)
         print(figure, file=sys.stderr)
@@ -134,5 +153,7 @@ def _write_table(path: str, text: str) -> None:
         return
     from ..core.files import write_aside
 
+    with suppress(OSError):  # what then cannot be written is said with its place
+        Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
     write_aside(path, text.encode())
     print(path, file=sys.stderr)

@@ -1,15 +1,32 @@
 """The commands that make a run and measure it."""
 
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, get_args
 
 import typer
 
 from .. import tasks
+from ..core.errors import RecollectError
 from ..core.language import localize
 from ..core.limits import one_line
 from ..core.settings import SettingError, flags_of, parse, split
-from .common import DataDir, Device, Flags, Json, Run, Set, app, command_with_flags, name_place, print_json, print_notes
+from .common import (
+    DataDir,
+    Device,
+    Flags,
+    Json,
+    Log,
+    Run,
+    Set,
+    app,
+    command_with_flags,
+    name_place,
+    print_json,
+    print_notes,
+)
 
 
 @app.command(epilog="Example: [bold]recollect models --json[/bold]")
@@ -120,6 +137,14 @@ def train(
         list[str] | None, typer.Option(help="For --model mixture: the two runs.", callback=name_place)
     ] = None,
     data_dir: DataDir = None,
+    log: Log = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train on so many processes of this machine; torchrun for several machines."),
+    ] = None,
+    shard: Annotated[
+        bool, typer.Option("--shard", help="Among ranks: divide the weights among them (FSDP), for large models.")
+    ] = False,
     settings: Set = None,
     json: Json = False,
     **flags: Any,
@@ -128,13 +153,19 @@ def train(
     from ..api import training
 
     kind = tasks.find(task)
+    if ranks is not None and not among_ranks():
+        raise typer.Exit(launch_ranks(ranks))
     if resume:
         if out is None:
             raise SettingError("--resume: expected --out with the folder of the run to go on with")
         _check_flags(ctx, RESUMED, "--resume: expected no setting but --steps, since a run goes on as it began")
         longer = None if steps is None else parse("--steps", steps, int)
-        found = training.run_resume(out, task=task, steps=longer, device=device, data_dir=data_dir, progress=True)
-        _report(out, found, kind.headline(found), json)
+        with leaving_quietly():
+            found = training.run_resume(
+                out, task=task, steps=longer, device=device, data_dir=data_dir, log=log, shard=shard, progress=True
+            )
+        if found:
+            _report(out, found, kind.headline(found), json)
         return
     if model in kind.combined:
         _check_flags(ctx, COMBINED, f"--model {model}: expected no setting, since it is fitted from two runs at once")
@@ -142,21 +173,49 @@ def train(
         "width": width, "layers": layers, "cell": cell, "steps": steps, "tokens": tokens, "seconds": seconds,
         "lr": lr, "seed": seed,
     }  # fmt: skip
-    sources, numbers = _split_flags(flags)
+    sources, numbers = split_flags(flags)
     texts = {name: str(value) for name, value in (words | numbers).items() if value is not None}
-    place, found = training.run_training(
-        task, sources.pop("data", ()), sources=sources, model=model, params=params, out=out, recipe=recipe, init=init,
-        of=of or (), device=device, data_dir=data_dir, progress=True, settings=texts | split(settings or []),
-    )  # fmt: skip
-    _report(str(place), found, kind.headline(found), json)
+    with leaving_quietly():
+        place, found = training.run_training(
+            task, sources.pop("data", ()), sources=sources, model=model, params=params, out=out, recipe=recipe,
+            init=init, of=of or (), device=device, data_dir=data_dir, log=log, shard=shard, progress=True,
+            settings=texts | split(settings or []),
+        )  # fmt: skip
+    if found:
+        _report(str(place), found, kind.headline(found), json)
+
+
+def among_ranks() -> bool:
+    """Whether this process is one of the ranks that `--ranks` has started."""
+    return "RECOLLECT_RANKS" in os.environ
+
+
+def launch_ranks(ranks: int) -> int:
+    """This command on so many ranks; its exit code."""
+    from ..training.launch import launch
+
+    return launch(sys.argv[1:], ranks)
+
+
+@contextmanager
+def leaving_quietly() -> Iterator[None]:
+    """A rank that others have left says nothing where `--ranks` does, which knows who left."""
+    try:
+        yield
+    except RecollectError as error:
+        from ..training.ranks import LOST, RankLost
+
+        if isinstance(error, RankLost) and among_ranks():
+            raise typer.Exit(LOST) from error
+        raise
 
 
 LONG = ("by_position", "pieces")  # of an evaluation, left out at the end of a training
-RESUMED = ("resume", "out", "steps", "device", "data_dir", "json")
-COMBINED = ("model", "of", "out", "device", "data_dir", "json")
+RESUMED = ("resume", "out", "steps", "device", "data_dir", "log", "ranks", "shard", "json")
+COMBINED = ("model", "of", "out", "device", "data_dir", "log", "json")
 
 
-def _split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The declared flags that were given: names of data, which have their types already, and numbers, to be parsed."""
     declared = task_flags()
     given = {name: value for name, value in flags.items() if value not in (None, (), [])}

@@ -307,7 +307,10 @@ def forecast(
         rows, table = model.fill(file), model.open(file)
         notes = [] if rows else [f"{file}: no gap to fill"]
         if bare := sum(row.lower is None for row in rows):
-            notes.append(f"{bare:,} of {len(rows):,} filled values have no interval: none is known that far")
+            notes.append(
+                f"{bare:,} of {len(rows):,} filled values have no interval: less than a look-back lies before them, "
+                "few stretches of their length are whole, or they lie beyond the horizon of the run"
+            )
     else:
         ahead = model.forecast(file, horizon)
         rows, table, notes = ahead.rows(), ahead.history, ahead.notes

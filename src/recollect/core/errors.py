@@ -7,3 +7,7 @@ class RecollectError(ValueError):
 
 class RunError(RecollectError):
     """A folder that is no run, or not the one that was meant."""
+
+
+class MissingData(RecollectError):
+    """The data of a run are not on this machine and could not be downloaded."""

@@ -11,6 +11,7 @@ import re
 import string
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
@@ -27,6 +28,10 @@ SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z\u2068])")
 MARKS = {", ": "，", "; ": "；"}  # between the parts of a list
 LISTS = [re.compile(f"({between})") for between in ("; ", " {2,}", ", ")]
 NAMED = re.compile(r"(\D+?) ([-+−]?\d.*)", re.DOTALL)  # a name and its number
+MEASURED = re.compile(r"\d\.\d|\de-\d|%")
+NOTE = re.compile(r" \(.*?\)")
+FROM_TO = re.compile(r"^[-+−\d.]+ to ")
+NAME = re.compile(r"[a-z][a-z0-9_-]*")  # of a model or a setting
 PREFIXED = re.compile(r"(.+?): (.+)", re.DOTALL)  # who or what a text is about, and the text
 NOTED = re.compile(r"(.+) \((.+)\)", re.DOTALL)  # a text and a note in brackets
 WIDE = "\u2e80-\u9fff\uff01-\uffef"  # Chinese characters and their punctuation
@@ -34,6 +39,7 @@ BREAKABLE = re.compile(rf"\s*(?:[{WIDE}“‘（《][、。，；：！？”’
 LETTERS = re.compile(r"[^\W\d_]{2}")
 FEW, FEWEST, SHORT = 12, 8, 24  # letters that a template fixes; with the fewest, letters of a place at most
 KEPT = 4096  # texts whose translation is remembered
+_READER: ContextVar[str | None] = ContextVar("reader", default=None)  # the language of one request of a server
 
 
 class LanguageError(RecollectError):
@@ -49,17 +55,24 @@ class Template(NamedTuple):
     general: bool  # little but places: what is known in parts goes before
     longest: float  # of the texts in its places
     translation: str
+    ends: bool  # with a place that is not translated
+    lists: frozenset[str]  # places that may hold parts between semicolons: what stands beside is not of one of them
 
-    def read(self, text: str) -> dict[str, str] | None:
+    def read(self, key: str) -> dict[str, str] | None:
         """What stands in the places, where the text is of this template."""
-        found = self.pattern.fullmatch(text) if self.fixed in text else None
+        found = self.pattern.fullmatch(key) if self.fixed in key else None
         if found is None or max(map(len, found.groups())) > self.longest:
             return None
-        return found.groupdict()
+        values = found.groupdict()
+        listed = {name for name, value in values.items() if "; " in value}
+        ended = self.ends and key.endswith(".")  # a full stop behind the last place, which is filled in as it is
+        return values if listed <= self.lists and not ended else None
 
 
 def language() -> str:
-    """`zh` or `en`: as RECOLLECT_LANG says, else as the locale does; English for every other."""
+    """`zh` or `en`: as the reader who is answered asks, else as RECOLLECT_LANG or the locale says; else English."""
+    if own := _READER.get():
+        return own
     named = os.environ.get(VARIABLE) or next((own for name in LOCALE if (own := os.environ.get(name))), "")
     return next((code for code in LANGUAGES if re.match(rf"{code}(?![a-z])", named.lower())), "en")
 
@@ -80,10 +93,25 @@ def speaking(code: str) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
+@contextmanager
+def answering(code: str) -> Iterator[None]:
+    """Show texts in this language in what runs inside alone: other threads and requests have their own."""
+    token = _READER.set(code if code in LANGUAGES else None)
+    try:
+        yield
+    finally:
+        _READER.reset(token)
+
+
 def localize(text: str) -> str:
     """A finished English text in the language of the reader."""
     code = language()
     return text if code == "en" else _find(str(text), code)
+
+
+def localize_note(note: str) -> str:
+    """A finished English note, marked as one, in the language of the reader."""
+    return f"note: {note}" if language() == "en" else f"{localize('note')}：{localize(note)}"
 
 
 def _find(text: str, code: str) -> str:
@@ -98,6 +126,8 @@ def _search(text: str, code: str) -> str | None:
     key = _start_small(text.strip(" "))
     if key in messages:
         return messages[key]
+    if key.endswith(".") and key[:-1] in messages:
+        return f"{messages[key[:-1]]}。"
     if not LETTERS.search(key):
         return None
     sentences = SENTENCES.split(key)
@@ -123,16 +153,17 @@ def _search_parts(text: str, code: str) -> str | None:
         return f"{found}。"
     for between in LISTS:
         listed = between.split(text)
-        if len(listed) > 1 and None not in (found := [_known(part, code) for part in listed]):
+        if len(listed) > 1 and None not in (found := [_known(part, code) or _name(part, text) for part in listed]):
             return "".join(MARKS.get(part or "", part or "") for part in found)
     if (noted := NOTED.fullmatch(text)) and None not in (found := [_known(part, code) for part in noted.groups()]):
         return f"{found[0]}（{found[1]}）"
     if prefixed := PREFIXED.fullmatch(text):
         name, rest = _search(prefixed[1], code) or _search(f"{prefixed[1]}:", code), _known(prefixed[2], code)
-        if rest is not None and (name is not None or " " not in prefixed[1]):  # else what stands there is no name
+        if rest is not None and (name is not None or " " not in prefixed[1] or not LETTERS.search(prefixed[1])):
             return f"{(name or prefixed[1]).rstrip('：')}：{rest}"
-    if (named := NAMED.fullmatch(text)) and (found := _search(named[1], code)) is not None:
-        number = _known(named[2], code)
+    if named := NAMED.fullmatch(text):
+        found = _search(named[1], code) or _name(named[1], NOTE.sub("", named[2]))
+        number = None if found is None else _known(named[2], code)
         return None if number is None else f"{found} {number}"
     return None
 
@@ -141,6 +172,11 @@ def _known(text: str, code: str) -> str | None:
     """The translation of a text; one without words needs none."""
     found = _search(text, code)
     return text if found is None and not LETTERS.search(text) else found
+
+
+def _name(text: str, figures: str) -> str | None:
+    """The name of a model or a setting beside its figures, which is the same in every language."""
+    return text if NAME.fullmatch(text) and MEASURED.search(figures) and not FROM_TO.search(figures) else None
 
 
 def _join(sentences: list[str]) -> str:
@@ -197,7 +233,12 @@ def _template(message: str, translation: str) -> tuple[int, Template]:
     letters = math.inf if formats else sum(map(len, fixed))
     longest = SHORT if letters < FEWEST else math.inf
     found = re.compile(pattern, re.DOTALL)
-    return count, Template(found, max(fixed, key=len), sentences, letters < FEW, longest, translation)
+    lists = {name for name in places(message) if re.search(rf"\{{{name}[^}}]*\}}(?:$|[.;])", message)}
+    translated = set(re.findall(r"\{(\w+)!t\}", translation))
+    last = re.search(r"\{(\w+)\}$", message)
+    ends = last is not None and last[1] not in translated
+    named, general = frozenset(lists & translated), letters < FEW
+    return count, Template(found, max(fixed, key=len), sentences, general, longest, translation, ends, named)
 
 
 def places(message: str) -> Iterator[str]:

@@ -185,11 +185,14 @@ def known(kind: str, name: str, names: Any) -> str:
 def find_name(kind: str, name: str, names: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
     """The one of `names` that `name` stands for: itself, in other letters (`LSTM`, `ttt_linear`), or by an alias."""
     every = list(names)
-    if name in every:
-        return name
-    plain = _plain(name)
-    meant = (aliases or {}).get(plain, plain)
-    return next((own for own in every if _plain(own) == meant), None) or known(kind, name, every)
+    meant = (aliases or {}).get(_plain(name), name)
+    return match_name(name, every) or match_name(meant, every) or known(kind, name, every)
+
+
+def match_name(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is `name`, or is so in other letters."""
+    every = list(names)
+    return name if name in every else next((own for own in every if _plain(own) == _plain(name)), None)
 
 
 def _plain(name: str) -> str:

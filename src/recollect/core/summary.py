@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .language import columns as width
-from .language import localize
+from .language import localize, localize_note
 from .numbers import scaled
 
 INDENT = "      "
@@ -88,12 +88,12 @@ class DataSummary:
             more = [localize(f"{len(table) - SHOWN:,} more")] if len(table) > SHOWN else []
             found.append(f"{INDENT}{localize(what)}: {', '.join([*some, *more])}")
         facts = [
-            f"{localize(name)} {value:,}" if isinstance(value, int) else f"{localize(name)} {value}"
+            f"{localize(name)} {value:,}" if isinstance(value, int) else f"{localize(name)} {localize(value)}"
             for name, value in self.facts.items()
         ]
         if facts:
             found.append(INDENT + ", ".join(facts))
-        return [*found, *(localize(f"note: {note}") for note in self.notes)]
+        return [*found, *map(localize_note, self.notes)]
 
 
 def align(rows: Mapping[str, Mapping[str, int]]) -> list[str]:

@@ -53,6 +53,7 @@ class Loss:
     value: Tensor
     tokens: int  # what the batch adds to those of a run: read or predicted, by the task
     carry: Any = None  # the first state of the next batch or part, for tasks that stream
+    terms: Tensor | int | None = None  # how many `value` is the mean of, where ranks share a batch; None: the tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +127,7 @@ class Task(ABC, Generic[D, A]):
 
     exports: ClassVar[Exports] = Exports()  # what is exported of its models beside the step
 
-    instead: ClassVar[Mapping[str, str]] = {}  # baselines that are models: how each is used in place of a worse one
+    instead: Mapping[str, str] = {}  # baselines that are models: how each is used in place of a worse one
     bounds: ClassVar[Sequence[str]] = ()  # baselines that no model can be better than
     baseline_metric: ClassVar[str | None] = None  # the key of `evaluate` that baselines measure; None: `metric`
     in_nats: ClassVar[bool] = False  # whether the loss is −log p, so that its exponential is a perplexity

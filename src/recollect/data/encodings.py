@@ -14,11 +14,11 @@ ENCODING = "--encoding"  # the flag by which it is named
 FIRST = 1 << 16  # bytes by which a file is taken for UTF-8
 
 
-def guess_binary(path: Path, head: bytes, packed: bool) -> str:
-    """What a file with a NUL in it looks like, judged by its first bytes."""
+def guess_binary(path: Path, head: bytes, packed: bool, flag: str | None = None) -> str:
+    """What a file with a NUL in it looks like, judged by its first bytes; `flag` names an encoding."""
     wide = _wide(head)
     if wide:
-        return f"looks like {wide}; {_convert(path, packed, wide)}"
+        return f"looks like {wide}; {_convert(path, packed, wide, flag)}"
     return "looks like a binary file; leave it out"
 
 
@@ -40,8 +40,14 @@ def guess_encoding(path: Path, head: bytes, packed: bool, sample: bytes, *, cut:
     high = re.findall(rb"[\x80-\xff]+", sample)
     paired = sum(len(run) for run in high if len(run) > 1)
     if paired > 0.8 * sum(map(len, high)) and decoded(sample, "gb18030") is not None:
-        return f"looks like GBK or a like encoding; if so, {_convert(path, packed, 'GB18030', flag)}"
-    return f"looks like latin-1 or a like encoding; if so, {_convert(path, packed, 'ISO-8859-1', flag)}"
+        other = " (of traditional characters perhaps big5)" if decoded(sample, "big5") is not None else ""
+        return f"looks like GBK or a like encoding; if so, {_convert(path, packed, 'GB18030', flag)}{other}"
+    letters = [letter for letter in decoded(sample, "big5") or "" if letter.isalpha()]
+    if 2 * sum(letter > "\u2e80" for letter in letters) > len(letters):  # the second byte of a character may be ASCII
+        return f"looks like Big5 or a like encoding; if so, {_convert(path, packed, 'BIG5', flag)}"
+    # from 0x80 to 0x9F latin-1 has controls, which no text holds, and its relative from Windows has quotes and the euro
+    western = "CP1252" if re.search(rb"[\x80-\x9f]", sample) else "ISO-8859-1"
+    return f"looks like latin-1 or a like encoding; if so, {_convert(path, packed, western, flag)}"
 
 
 def decoded(sample: bytes, encoding: str, *, whole: bool = False) -> str | None:
@@ -130,7 +136,9 @@ def _wide(head: bytes) -> str | None:
             return name
     even, odd = head[0::2].count(0), head[1::2].count(0)
     for zeros, others, name in ((odd, even, "UTF-16LE"), (even, odd, "UTF-16BE")):
-        if zeros > 1 and not others:
+        # in Chinese line ends alone have it there, some characters at the other place, and most bytes are no ASCII
+        chinese = zeros > max(others, 1) and 4 * sum(byte > 0x7F for byte in head) > len(head)
+        if (zeros > 1 and not others) or chinese:
             text = head[: len(head) // 2 * 2].decode(name, "replace")[:-1]  # the head may end within a pair
             if all(c.isprintable() or c in "\n\r\t" for c in text) and "\ufffd" not in text:
                 return name

@@ -1,6 +1,6 @@
 """Errors in data: one line of bounded length each."""
 
-from ..core.errors import RecollectError
+from ..core.errors import MissingData, RecollectError
 from ..core.limits import one_line
 
 
@@ -11,5 +11,5 @@ class DataError(RecollectError):
         super().__init__(one_line(message.replace("\r", "\\r").replace("\n", "\\n")))
 
 
-class Unreachable(DataError):
+class Unreachable(DataError, MissingData):
     """Data that are not on this machine and could not be downloaded."""

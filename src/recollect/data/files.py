@@ -50,7 +50,7 @@ def chunks(
                 text, used = codecs.utf_8_decode(data, "surrogateescape" if exact else "strict", not block)
             except UnicodeDecodeError as error:
                 if 0 <= nul < error.start:
-                    raise _binary(file.path, at + nul, line + data.count(b"\n", 0, nul)) from None
+                    raise _binary(file.path, at + nul, line + data.count(b"\n", 0, nul), flag) from None
                 bad, start = data[error.start], error.start
                 near = data[start:] + (file.read(4096) if block else b"")
                 cut = not block and error.end == len(data) and "end of data" in error.reason
@@ -60,7 +60,7 @@ def chunks(
                 guess = guess_encoding(file.path, head[:4096], packed, head + b"\n" + near, cut=cut, flag=flag)
                 raise DataError(f"expected UTF-8 text, found 0x{bad:02X} at {where}: {guess}") from None
             if nul >= 0:
-                raise _binary(file.path, at + nul, line + data.count(b"\n", 0, nul))
+                raise _binary(file.path, at + nul, line + data.count(b"\n", 0, nul), flag)
             at += used
             tail = data[used:]
             line += text.count("\n")
@@ -87,8 +87,8 @@ def _head(path: Path, size: int = 4096) -> tuple[bytes, bool]:
         return file.read(size), file.packed
 
 
-def _binary(path: Path, at: int, line: int) -> DataError:
-    guess = guess_binary(path, *_head(path))
+def _binary(path: Path, at: int, line: int, flag: str | None) -> DataError:
+    guess = guess_binary(path, *_head(path), flag)
     return DataError(f"expected UTF-8 text, found a NUL at byte {at:,} (line {line:,}) of {path}: {guess}")
 
 

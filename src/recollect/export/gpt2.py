@@ -24,8 +24,8 @@ from ..models.size import parameters
 from ..runtime.manifest import digest
 from ..tasks.text.settings import UNKNOWN
 from ..training import checkpoint
+from ..training.config_file import to_json
 from ..training.folder import RunFolder
-from ..training.run import to_json
 from ..training.settings import Settings
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"

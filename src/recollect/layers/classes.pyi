@@ -270,6 +270,8 @@ class Retention(retention.Retention):
         shared: bool = False,
         out_norm: bool = True,
         out_gate: bool = True,
+        norm_last: bool = False,
+        skip: bool = False,
         bias: bool = False,
     ) -> None: ...
 
@@ -300,6 +302,8 @@ class GLA(gla.GLA):
         shared: bool = False,
         out_norm: bool = True,
         out_gate: bool = True,
+        norm_last: bool = False,
+        skip: bool = False,
         bias: bool = False,
     ) -> None: ...
 
@@ -330,6 +334,8 @@ class Mamba2(mamba2.Mamba2):
         shared: bool = True,
         out_norm: bool = True,
         out_gate: bool = True,
+        norm_last: bool = True,
+        skip: bool = True,
         bias: bool = False,
     ) -> None: ...
 
@@ -360,6 +366,8 @@ class DeltaNet(delta.DeltaNet):
         shared: bool = False,
         out_norm: bool = True,
         out_gate: bool = False,
+        norm_last: bool = False,
+        skip: bool = False,
         bias: bool = False,
     ) -> None: ...
 
@@ -390,6 +398,8 @@ class GatedDeltaNet(gated_delta.GatedDeltaNet):
         shared: bool = False,
         out_norm: bool = True,
         out_gate: bool = True,
+        norm_last: bool = False,
+        skip: bool = False,
         bias: bool = False,
     ) -> None: ...
 
@@ -620,6 +630,8 @@ class Matrix(matrix.Matrix):
         shared: bool = False,
         out_norm: bool = False,
         out_gate: bool = False,
+        norm_last: bool = False,
+        skip: bool = False,
         bias: bool = False,
     ) -> None: ...
 

@@ -67,6 +67,10 @@ class Stack(Layer[tuple]):
             width = layer.width
         self.width = width
 
+    def called(self) -> Any:
+        """The parts whose weights are read in their own calls alone, so that they can be sharded by themselves."""
+        return self.layers
+
     def initial_state(
         self,
         batch: int,

@@ -301,6 +301,10 @@ class TransformerEncoder(Encoder):
         last: NormName = config.norm if config.order == "pre" else "none"
         self.norm = NormConfig(dim=dim, kind=last).build()
 
+    def called(self) -> Any:
+        """The parts whose weights are read in their own calls alone, so that they can be sharded by themselves."""
+        return self.blocks
+
     def encode(self, x: Tensor, lengths: Tensor, valid: Tensor) -> tuple[Tensor, None]:
         x = add_positions(self.added, x)
         for block in self.blocks:

@@ -2,12 +2,13 @@
 
 STATE   S (d × d of each head)
 UPDATE  S ← α S + Δ k vᵀ,  Δ = softplus(w·x + b),  α = exp(−A·Δ)
-READ    y = W_o (silu(W_g x) · norm(Sᵀ q))
+READ    y = W_o norm(silu(W_g x) · (Sᵀ q + D v))
 GROWS   no
 FAST    chunked: attention inside a chunk, a matrix between chunks
 
-In the paper's letters k, q, v and S are B, C, x and h; B and C are shared by all heads. The memory alone is here:
-without the shortcut D·x, and the short convolution stands before the layer (`taps` of a model).
+In the paper's letters k, q, v and S are B, C, x and h; B and C are shared by all heads, D is one number for each, and
+the norm is one of all heads together. The short convolution of the paper stands before the layer (`taps` of a model);
+the SiLU behind it is not there.
 """
 
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ class Config(matrix.Config):
     shared: bool = True
     out_norm: bool = True
     out_gate: bool = True
+    norm_last: bool = True
+    skip: bool = True
 
     def build(self) -> "Mamba2":
         return Mamba2(self)

@@ -3,7 +3,7 @@
 STATE   S (d_k × d_v of each head), and a clock with rotary places
 UPDATE  S ← Λ S, Λ = none, a fixed rate, a rate a step, or a rate a step and channel, in (0, 1) or (−1, 1);
         then add: S ← S + β k vᵀ; or delta: S ← S + β k (v − Sᵀ k)ᵀ
-READ    y = W_o (silu(W_g x) · norm(Sᵀ q)), norm and gate there or not
+READ    y = W_o (silu(W_g x) · norm(Sᵀ q + D v)), norm, gate and shortcut there or not
 GROWS   no
 FAST    chunked: attention inside a chunk, a matrix between chunks
 
@@ -33,6 +33,7 @@ ForgetName = Literal["none", "fixed", "step", "channel"]
 FeatureName = Literal["identity", "elu", "silu"]
 STEPS = 0.001, 0.1  # the steps Δ that heads start from, as in Mamba
 RATES = 1.0, 16.0  # the rates A that they start from
+EPSILON = 1e-6  # of norms
 SLOWNESS = 16  # by how much the rates of channels are slowed down, as in GLA
 
 
@@ -46,7 +47,9 @@ class Config(BaseConfig):
 
     `signed` turns a decay a into 2a − 1. With `write="delta"` what S holds at the key is taken away first. `beta` is
     the largest strength of a write, β = beta·σ(w·x + b); none: 1. `tied` takes β = Δ instead. `unit` gives keys and
-    queries the length 1, `rotary` turns them by their place, `shared` has one key and query for all heads.
+    queries the length 1, `rotary` turns them by their place, `shared` has one key and query for all heads. `skip` adds
+    D v to what is read, D one number a head. The norm is one of each head and stands before the gate; with `norm_last`
+    it is one of all heads together, behind the gate, as in Mamba-2.
     """
 
     width: int | None = None
@@ -66,6 +69,8 @@ class Config(BaseConfig):
     shared: bool = False
     out_norm: bool = False
     out_gate: bool = False
+    norm_last: bool = False
+    skip: bool = False
     bias: bool = False
 
     def __post_init__(self) -> None:
@@ -117,9 +122,11 @@ class Config(BaseConfig):
                 normalise=True,
                 forget="step",
                 bias=True,
+                skip=True,
             ),
             cls(dim=4, heads=2, forget="channel", signed=True, write="delta", unit=True, beta=2.0, shared=True),
             cls(dim=4, head_dim=3, write="delta", unit=True, feature="silu"),
+            cls(dim=4, heads=2, out_norm=True, norm_last=True),
         )
 
 
@@ -166,6 +173,8 @@ class Matrix(Cell[State]):
             self.gate = nn.Linear(self.dim, values, bias=False)
         if config.out_norm:
             self.norm_weight = nn.Parameter(torch.ones(heads, config.value_size))
+        if config.skip:
+            self.skip = nn.Parameter(torch.ones(heads))
 
     def initial_state(
         self,
@@ -182,8 +191,11 @@ class Matrix(Cell[State]):
     # The definition: one step at a time
 
     def update(self, state: State, x: Tensor) -> State:
-        x = x[:, None]
-        k, v = self.key(x, state)[:, 0], self.value(x, state)[:, 0]  # B H d, B H e
+        return self.write(state, x[:, None], self.value(x[:, None], state))
+
+    def write(self, state: State, x: Tensor, v: Tensor) -> State:
+        """The state after x (B 1 D) with the value v (B 1 H e)."""
+        k, v = self.key(x, state)[:, 0], v[:, 0]  # B H d, B H e
         gates, sums = self.gates(x, state), state.sums
         if gates.decay is not None:
             sums = gates.decay[:, 0, :, :, None] * sums
@@ -194,7 +206,8 @@ class Matrix(Cell[State]):
         return State(sums + k[..., :, None] * v[..., None, :], None if state.clock is None else state.clock + 1)
 
     def read(self, state: State, x: Tensor) -> Tensor:
-        return self.merge(self.recall(state, x)[:, None], x[:, None])[:, 0]
+        v = self.value(x[:, None], state) if self.config.skip else None
+        return self.merge(self.recall(state, x)[:, None], x[:, None], v)[:, 0]
 
     def recall(self, state: State, x: Tensor) -> Tensor:
         """What the updated state answers to x (B D): B H e."""
@@ -206,7 +219,9 @@ class Matrix(Cell[State]):
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         if x.shape[1] == 1:
-            return self.unroll(x, state)
+            v = self.value(x, state)
+            state = self.write(state, x, v)
+            return self.merge(self.recall(state, x[:, 0])[:, None], x, v), state
         if torch.compiler.is_exporting() and self.config.write == "delta":  # ONNX solves no triangular system
             return super().ragged(x, torch.full(x.shape[:1], x.shape[1], device=x.device), state)
         return self.run_chunks(x, state, None)
@@ -226,17 +241,18 @@ class Matrix(Cell[State]):
         if lengths is not None:
             nothing = (torch.arange(steps, device=x.device) >= lengths[:, None])[..., None, None]
             k, decay = k.masked_fill(nothing, 0), None if decay is None else decay.still(nothing)
+        v = self.value(x, state)
         y, sums = chunked.run(
             self.query(x, state),
             k,
-            self.value(x, state),
+            v,
             state.sums,
             decay=decay,
             beta=gates.beta,
             delta=self.config.write == "delta",
         )
         clock = None if state.clock is None else state.clock + (steps if lengths is None else lengths)
-        return self.merge(y, x), State(sums, clock)
+        return self.merge(y, x, v), State(sums, clock)
 
     # Projections of x: B T D
 
@@ -283,16 +299,26 @@ class Matrix(Cell[State]):
             return Gates(None if log is None else log.exp(), log, beta)
         return Gates(2 * log.exp() - 1, None, beta)
 
-    def merge(self, y: Tensor, x: Tensor) -> Tensor:
-        """What was read (B T H e) → B T W."""
+    def merge(self, y: Tensor, x: Tensor, v: Tensor | None) -> Tensor:
+        """What was read (B T H e) → B T W. The values v are asked for by `skip` alone."""
         c = self.config
         if c.normalise:
             weight = y[..., -1:]
             y = y[..., :-1] / weight.masked_fill(weight == 0, 1)  # zero only for padding
-        if c.out_norm:
-            y = rms_norm(y, y.shape[-1:], eps=1e-6) * self.norm_weight.to(y.dtype)
-        y = y.flatten(-2).to(x.dtype)
-        return self.out(silu(self.gate(x)) * y if c.out_gate else y)
+        if c.skip and v is not None:
+            y = y + self.skip.to(y.dtype)[:, None] * v[..., : c.value_size]
+        y = self.normed(y) if c.out_norm and not c.norm_last else y
+        if c.out_gate:
+            y = silu(self.gate(x)).unflatten(-1, (c.heads, -1)) * y
+        y = self.normed(y) if c.out_norm and c.norm_last else y
+        return self.out(y.flatten(-2).to(x.dtype))
+
+    def normed(self, y: Tensor) -> Tensor:
+        """RMSNorm of each head, or of all together."""
+        weight = self.norm_weight.to(y.dtype)
+        if self.config.norm_last:
+            return rms_norm(y, weight.shape, weight, eps=EPSILON)
+        return rms_norm(y, y.shape[-1:], eps=EPSILON) * weight
 
     # What it does and costs
 

@@ -58,14 +58,18 @@ def maps(probe: Probe, heads: Mapping[str, Tensor], layer: int | None = None) ->
         if len(names) > 1:
             mean = torch.stack([heads[name] for name in names]).mean(dim=0)
             found.append(_map(probe, f"attention{' to the source' if source else ''}, mean of all heads", mean, source))
-        found += [_map(probe, f"attention, {name}", heads[name], source) for name in names[:MOST]]
+        for name in names[:MOST]:
+            head = name.removesuffix(" source")
+            title = f"attention to the source, {head}" if source else f"attention, {head}"
+            found.append(_map(probe, title, heads[name], source))
     return found
 
 
 def _map(probe: Probe, title: str, values: Tensor, source: bool) -> Map:
     columns = _names(probe.source_names if source else probe.inputs, values.shape[1])
     rows = _names(probe.inputs, values.shape[0])
-    return Map(title=title, x="seen", y="step", values=values.tolist(), columns=columns, rows=rows, **SHARES)
+    x = "part of the source" if source else "input that is looked at"
+    return Map(title=title, x=x, y="input of the step", values=values.tolist(), columns=columns, rows=rows, **SHARES)
 
 
 def _names(names: Sequence[str], count: int) -> list[str] | None:

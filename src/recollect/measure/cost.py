@@ -121,7 +121,7 @@ def exponent(lengths: Sequence[int], values: Sequence[float]) -> float | None:
 
 QUANTITIES = {
     "flops": ("FLOPs of a row", "FLOPs"),
-    "seconds": ("time of a row", "seconds"),
+    "seconds": ("time of a row", "milliseconds"),
     "state": ("bytes of state", "bytes"),
 }
 
@@ -157,7 +157,8 @@ def _reading(rows: list[dict[str, Any]], note: str | None) -> Reading:
     exponents = {name: exponent(lengths, values) for name, values in curves.items()}
     charts = []
     for name, (title, y) in QUANTITIES.items():
-        lines = [_line(form, lengths, curves[f"{name}, {form}"]) for form in rows[0][name]]
+        times = 1000 if y == "milliseconds" else 1
+        lines = [_line(form, lengths, [times * value for value in curves[f"{name}, {form}"]]) for form in rows[0][name]]
         if name == "state":
             lines.append(_line("kept for training", lengths, curves["kept for training"]))
             title = "bytes of state, and what training keeps"

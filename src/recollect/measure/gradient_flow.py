@@ -101,12 +101,12 @@ def _name(factor: float | None, reach: int, last: int) -> tuple[str, str]:
     if factor is None:
         return "carried", "too short to tell: give at least three steps"
     over = factor**RULE
-    each = f"× {factor:.3f} with each step back, by a fit to {last}, which makes × {over:.2g} over {RULE}"
+    each = f"× {factor:.3f} a step, fitted over {last} steps, makes × {over:.2g} over {RULE}"
     if over < 1 / TENFOLD:
-        return "vanishing", f"vanishing: {each}; halved every {math.log(2) / -math.log(factor):.1f} steps"
+        return "vanishing", f"vanishing, less than a tenth over {RULE} steps: {each}"
     if over > TENFOLD:
-        return "exploding", f"exploding: {each}; doubled every {math.log(2) / math.log(factor):.1f} steps"
-    return "carried", f"carried, neither a tenth nor ten times as much: {each}"
+        return "exploding", f"exploding, more than ten times as much over {RULE} steps: {each}"
+    return "carried", f"carried, between a tenth and ten times as much over {RULE} steps: {each}"
 
 
 def chart(flows: dict[str, Flow], title: str) -> Chart:

@@ -4,6 +4,7 @@ Whatever the layer, a tensor of its state is shown by how it behaves: one that g
 one by every number, a large one (sums of outer products, the weights of test-time training) by its size.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -170,13 +171,12 @@ def read(probe: Probe, *, at: int | None = None, token: int | None = None, named
 def _words(track: Track, moved: dict[str, Any], what: str) -> list[str]:
     numbers = sum(way[-1].numel() for way in track.tensors.values())
     growing = [name for name in track.tensors if track.grows(name)]
-    tensors, steps = len(track.tensors), len(track.outputs)
-    summary = [f"state: {numbers:,} numbers in {tensors} tensors after {steps} steps, none of which grows"]
-    if growing:
-        grow = ", ".join(growing)
-        summary = [f"state: {numbers:,} numbers in {tensors} tensors after {steps} steps, growing: {grow}"]
-    at = moved["at"]
+    steps, at = len(track.outputs), moved["at"]
     plain = name_plainly(list(moved["states"]))
+    summary = [f"state after {steps} steps: {numbers:,} numbers, none of its parts grows"]
+    if growing:
+        grow = "; ".join(plain[name] for name in growing)
+        summary = [f"state after {steps} steps: {numbers:,} numbers; growing: {grow}"]
     for name, way in moved["states"].items():
         summary.append(
             f"{plain[name]}: another input at {what} moves it by {way[at]:.1%} of its size, at the end {way[-1]:.1%}"
@@ -190,22 +190,37 @@ def _plain(name: str) -> bool:
     return name.rsplit(".", 1)[-1] not in ("weights", "source")
 
 
+PATH = re.compile(r"(?P<stack>(?:[^\d.][^.]*\.)*)(?:\d+\.)+(?P<tensor>.+)")
 FIELDS = {  # of states: what a tensor, or a part that holds some, is; a part that says nothing has no words
     "h": "hidden state h", "c": "cell state c", "window": "last inputs", "sums": "sums of keys and values",
     "total": "sum of keys", "model": "inner model's", "gradient": "inner gradient's", "cell": "",
+    "weight": "pool's sum of weights", "value": "pool's weighted sum",
+    "first": "first convolution's", "second": "second convolution's",
 }  # fmt: skip
 
 
 def name_plainly(names: Sequence[str]) -> dict[str, str]:
-    """Words for the paths of a model's tensors: `1.cell.h` is the hidden state of the first layer that has one."""
-    paths = {name: name.split(".") for name in names}
-    layers = list(dict.fromkeys(path[0] for path in paths.values() if len(path) > 1))
-    found = {}
-    for name, (first, *rest) in paths.items():
-        parts = [str(int(part) + 1) if part.isdigit() else FIELDS.get(part, part) for part in rest or [first]]
-        words = " ".join(part.replace("_", " ") for part in parts if part)
-        found[name] = f"layer {layers.index(first) + 1}, {words}" if rest and len(layers) > 1 else words
-    return found
+    """Words for the paths of a model's tensors: `body.1.keys` are the keys of the first layer that has some.
+
+    A path names the stack that a part is in, its place there, and the tensor. Parts with the same tensors are numbered
+    as layers, since norms and other parts without a state stand between them.
+    """
+    paths = {name: PATH.fullmatch(name) for name in names}
+    stacks = {path["stack"] for path in paths.values() if path}
+    words: dict[str, str] = {}
+    layers: dict[str, list[str]] = {}  # of each kind of tensor, the places that have one
+    for name, path in paths.items():
+        stack = path["stack"] if path and len(stacks) > 1 else ""
+        own = f"{stack}{path['tensor']}" if path else name
+        parts = [str(int(part) + 1) if part.isdigit() else FIELDS.get(part, part) for part in own.split(".")]
+        words[name] = " ".join(part.replace("_", " ") for part in parts if part)
+        if path:
+            layers.setdefault(words[name], []).append(name)
+    many = max(map(len, layers.values()), default=0) > 1
+    return {
+        name: f"layer {layers[own].index(name) + 1}, {own}" if many and name in layers.get(own, ()) else own
+        for name, own in words.items()
+    }
 
 
 def group_by_layer(plain: dict[str, str]) -> dict[str, str]:

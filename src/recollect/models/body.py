@@ -13,7 +13,7 @@ from torch import nn
 
 from ..core.contract import Config as LayerConfig
 from ..core.contract import ContractError, check_settings
-from ..core.settings import MOST_LAYERS, at_least, find_name, known
+from ..core.settings import MOST_LAYERS, at_least, find_name, known, match_name
 from ..layers import LAYERS, combine, conv, mlp, norm, outside, own_layers, position
 from ..layers import dropout as drop
 from ..layers.norm import NormName
@@ -103,6 +103,7 @@ class StackedModels:
 
     @classmethod
     def check_model(cls, model: str) -> str:
+        model = match_name(model, LAYERS) or model
         if model not in LAYERS:
             outside.check_usable(model)
             model = find_name(NAMED, model, [*cls.models, *own_layers()])

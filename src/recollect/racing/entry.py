@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import isfinite, log10
 from pathlib import Path
@@ -22,7 +22,6 @@ from ..training import run as runs
 from ..training.folder import RunFolder
 from ..training.loop import Interrupted
 from . import evidence
-from .processes import Task, Tick, run_in_processes
 from .rows import check_row
 from .terms import Terms, accepted, task_of
 
@@ -97,7 +96,8 @@ def train(entry: Entry) -> dict[str, Any]:
         run = replace(run, train=replace(run.train, tokens=float(seen)))  # as many as the others read
     sized = entry.entrant.model not in task.unsized
     params = heat.params if sized else None
-    return runs.train(task, run, str(entry.folder), device=terms.device, data_dir=terms.data_dir, params=params)
+    given = {"device": terms.device, "data_dir": terms.data_dir, "log": terms.log}
+    return runs.train(task, run, str(entry.folder), params=params, **given)
 
 
 def race(entry: Entry) -> dict[str, Any] | None:
@@ -152,16 +152,6 @@ def _row(entry: Entry) -> dict[str, Any]:
             "run": f"runs/{entry.folder.name}",
         }
     )
-
-
-def run_tasks(tasks: Sequence[Task], jobs: int, tick: Tick = lambda running: None) -> Iterator[tuple[Task, Any]]:
-    """Each task with its result as it ends, so many at a time; with one job all run in this process."""
-    if jobs > 1:
-        yield from run_in_processes(tasks, jobs, tick)
-        return
-    for task in tasks:
-        tick([task])
-        yield task, task.function(task.given)
 
 
 def error_line(error: BaseException) -> str:

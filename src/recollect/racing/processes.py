@@ -38,40 +38,47 @@ def count_cores() -> int:
 
 
 def run_in_processes(
-    tasks: Sequence[Task], jobs: int, tick: Tick = lambda running: None, limit: float = math.inf
+    tasks: Sequence[Task],
+    jobs: int,
+    tick: Tick = lambda running: None,
+    limit: float = math.inf,
+    prepare: Callable[[Task, int], Task] = lambda task, slot: task,
 ) -> Iterator[tuple[Task, Any]]:
     """Each task with its result (or `Died`) as it ends; `tick` is called about once a second with those that run.
 
-    After `limit` seconds the tasks that run are sent SIGTERM, and no other is started.
+    After `limit` seconds the tasks that run are sent SIGTERM, and no other is started. `prepare` is given each task and
+    its slot, 0 to `jobs` − 1, of which no two that run have the same.
     """
     methods = multiprocessing.get_all_start_methods()
     context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:  # slow imports happen once; each process is then forked in a moment
         context.set_forkserver_preload(PRELOAD)
         _start_server()
-    waiting, running = list(tasks), {}
+    waiting, running, free = list(tasks), {}, list(range(jobs))
     began, late = time.monotonic(), False
     try:
         while waiting or running:
             if not late and time.monotonic() - began > limit:
                 late = True
                 waiting.clear()
-                for _, process in running.values():
+                for _, process, _ in running.values():
                     process.terminate()
             while waiting and len(running) < jobs:
-                task = waiting.pop(0)
+                task, slot = waiting.pop(0), free.pop(0)
+                given = prepare(task, slot).given
                 pipe, end = context.Pipe(duplex=False)
-                process = context.Process(target=_child, args=(end, task.function, task.given), daemon=True)
+                process = context.Process(target=_child, args=(end, task.function, given), daemon=True)
                 with _own_main():
                     process.start()
                 end.close()
-                running[pipe] = task, process
-            tick([task for task, _ in running.values()])
+                running[pipe] = task, process, slot
+            tick([task for task, _, _ in running.values()])
             for pipe in connection.wait(list(running), timeout=1.0):
-                task, process = running.pop(pipe)
+                task, process, slot = running.pop(pipe)
+                free.append(slot)
                 yield task, _receive(pipe, process)
     finally:
-        _stop([process for _, process in running.values()])
+        _stop([process for _, process, _ in running.values()])
 
 
 @contextmanager

@@ -22,12 +22,14 @@ from ..core.sharing import share_command
 from ..training.folder import RunFolder
 from ..training.progress import Progress, format_seconds
 from . import search
-from .entry import Entry, configure, failed, folder_of, race, run_tasks
+from .entry import Entry, configure, failed, folder_of, race
 from .notes import write_notes, write_progress
+from .parts import WHOLE, Part
 from .processes import Died, Task, count_cores
 from .rows import RACE, ROWS, Row, read_race, read_rows
 from .summary import mark_unfair, note_standings
 from .terms import Terms, own_layers, task_of
+from .workers import Local, Workers
 
 SCHEMA = 1
 LEAST_SHARE = 0.02  # of a race that must be done before the time left can be estimated
@@ -46,12 +48,13 @@ def run(
     *,
     title: str,
     command: str,
-    jobs: int = 1,
+    workers: Workers | None = None,
+    part: Part = WHOLE,
     progress: Progress | None = None,
 ) -> list[Row]:
     """Run the entries that have no row yet. Returns all rows; race.json and results.jsonl hold them too."""
-    progress = progress or Progress(quiet=True)
-    check_cost(heats, terms, jobs)
+    progress, workers = progress or Progress(quiet=True), workers or Local()
+    check_cost(heats, terms, workers)
     heats = [terms.of(heat) for heat in heats]
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out}: expected a folder for the race, found a file; use another --out")
@@ -59,14 +62,23 @@ def run(
     busy = f"{out}: expected a folder that no other race writes to, found one in use; wait for it, or use another --out"
     with locked(out, wait=False, busy=busy):
         remove_leftovers(out)
-        return _run(heats, terms, out, title, command, jobs, progress)
+        return _run(heats, terms, out, title, command, workers, part, progress)
 
 
 def _run(
-    heats: Sequence[Heat], terms: Terms, out: Path, title: str, command: str, jobs: int, progress: Progress
+    heats: Sequence[Heat],
+    terms: Terms,
+    out: Path,
+    title: str,
+    command: str,
+    workers: Workers,
+    part: Part,
+    progress: Progress,
 ) -> list[Row]:
     about = {"schema": SCHEMA, "title": title, "command": share_command(command)}
     about["heats"] = [describe(heat, terms) for heat in heats]
+    for heat, content in zip(heats, about["heats"], strict=True):
+        content["entries"] = list_entries(heat, terms, out)
     rows = {key_of(row): row for row in _load_rows(out, about)}
     _write_json(out / RACE, about)
     entries = [
@@ -75,14 +87,16 @@ def _run(
         for entrant in heat.entrants()
         for seed in range(_seeds_of(heat, entrant, terms))
     ]
-    missing = [entry for entry in entries if "error" in rows.get(entry.key, {"error": ""})]
+    own = part.select(entries)
+    missing = [entry for entry in own if "error" in rows.get(entry.key, {"error": ""})]
     _check_data(missing, progress)
-    with _stop_gently(command, rows, entries):
-        found = search.rates_for(entries, list(rows.values()), out, jobs=jobs, progress=progress)
+    with _stop_gently(command, rows, own):
+        found = search.rates_for(entries, list(rows.values()), out, own=own, workers=workers, progress=progress)
         ready = [replace(entry, **found[entry.key[:2]]) for entry in missing]
         if ready:
-            progress.say(f"{len(ready)} of {len(entries)} entries to run, {jobs} at a time; Ctrl-C keeps what is done")
-        for entry, row in _run_entries(ready, jobs, progress):
+            at_once = min(len(ready), workers.jobs)
+            progress.say(f"{len(ready)} of {len(own)} entries to run, {at_once} at a time; Ctrl-C keeps what is done")
+        for entry, row in _run_entries(ready, workers, progress):
             rows[entry.key] = row | {"command": share_command(command)}
             _write_rows(out, entries, rows)
     for heat in heats:
@@ -91,8 +105,8 @@ def _run(
         note_standings(describe(heat, terms), own)
     ordered = _write_rows(out, entries, rows)
     about["heats"] = [
-        describe(heat, terms) | {"notes": write_notes(heat, [row for row in ordered if row["heat"] == heat.name])}
-        for heat in heats
+        content | {"notes": write_notes(heat, [row for row in ordered if row["heat"] == heat.name])}
+        for heat, content in zip(heats, about["heats"], strict=True)
     ]
     _write_json(out / RACE, about)
     return ordered
@@ -103,7 +117,7 @@ def _seeds_of(heat: Heat, entrant: Entrant, terms: Terms) -> int:
     return 1 if entrant.model in task_of(heat).counted else terms.seeds
 
 
-def check_cost(heats: Sequence[Heat], terms: Terms, jobs: int) -> None:
+def check_cost(heats: Sequence[Heat], terms: Terms, workers: Workers) -> None:
     """Refuse a race that nobody could wait for, with what it would take."""
     entrants = [(heat, entrant) for heat in heats for entrant in heat.entrants()]
     trials = len(entrants) * (terms.search or 0)
@@ -120,7 +134,8 @@ def check_cost(heats: Sequence[Heat], terms: Terms, jobs: int) -> None:
             f"--budget: expected at most {most:g} {unit} for each training, found {terms.budget:g} for each of "
             f"{trainings:,} trainings; lower it"
         )
-    if jobs > (bound := max(64, 4 * count_cores())):
+    jobs = workers.jobs
+    if isinstance(workers, Local) and jobs > (bound := max(64, 4 * count_cores())):
         raise SettingError(
             f"--jobs: expected at most {bound} entries at a time, each a process with its own model and data, on "
             f"this machine of {count_cores()} cores, found {jobs:,}; lower it"
@@ -166,11 +181,20 @@ def describe(heat: Heat, terms: Terms) -> dict[str, Any]:
     }
 
 
+def list_entries(heat: Heat, terms: Terms, out: Path) -> list[dict[str, Any]]:
+    """Every entry that a heat will have a row for, so that whoever watches the race knows what is still to come."""
+    return [
+        {"entry": entrant.label, "seed": seed, "run": folder_of(out, heat, entrant, seed).relative_to(out).as_posix()}
+        for entrant in heat.entrants()
+        for seed in range(_seeds_of(heat, entrant, terms))
+    ]
+
+
 def key_of(row: Row) -> tuple[str, str, int]:
     return row["heat"], row["entry"], row["seed"]
 
 
-def _run_entries(entries: Sequence[Entry], jobs: int, progress: Progress) -> Iterator[tuple[Entry, Row]]:
+def _run_entries(entries: Sequence[Entry], workers: Workers, progress: Progress) -> Iterator[tuple[Entry, Row]]:
     """Each entry with its row as it ends; the last starts first, since later models cost more."""
     began, done = time.monotonic(), 0
     tasks = [Task(number, race, entry) for number, entry in reversed(list(enumerate(entries)))]
@@ -184,7 +208,7 @@ def _run_entries(entries: Sequence[Entry], jobs: int, progress: Progress) -> Ite
             share = share if share >= LEAST_SHARE else 0.0
             progress.show({"entries": f"{done}/{len(entries)}", **fields}, share, time.monotonic() - began)
 
-    for task, row in run_tasks(tasks, jobs, tick):
+    for task, row in workers.run(tasks, tick):
         entry = entries[task.number]
         if row is None:
             raise KeyboardInterrupt

@@ -18,21 +18,31 @@ from ..core.files import write_aside
 from ..core.heat import Entrant
 from ..training.progress import Progress
 from . import rates
-from .entry import Entry, folder_of, grid, nothing, run_tasks, try_rate
+from .entry import Entry, folder_of, grid, nothing, try_rate
 from .processes import Died, Task, count_cores
 from .rates import COMMITTED, SEED, Plan
 from .rows import SEARCHES, Row, is_failed, read_searches
 from .terms import Terms, task_of
+from .workers import Local, Workers
 
 DEFAULT_COUNT = 3  # rates that are tried where the heat has no committed ones
 Rates = dict[tuple[str, str], dict[str, Any]]  # heat and label → lr, and what finding it took
 
 
-def rates_for(entries: Sequence[Entry], rows: Iterable[Row], out: Path, *, jobs: int, progress: Progress) -> Rates:
+def rates_for(
+    entries: Sequence[Entry],
+    rows: Iterable[Row],
+    out: Path,
+    *,
+    own: Sequence[Entry],
+    workers: Workers,
+    progress: Progress,
+) -> Rates:
     """A rate for every entrant: that of its rows, the committed one, or the best of a search, with the search's cost.
 
-    `entries` are all entries of the race, `rows` those that have ended. A search serves all seeds and is kept in
-    search.json; one in which every trial failed, or that tried other rates, is made again.
+    `entries` are all entries of the race, of which `own` are to be run here, `rows` those that have ended. A search
+    serves all seeds and is kept in search.json; one in which every trial failed, or that tried other rates, is made
+    again.
     """
     done = [row for row in rows if not is_failed(row)]
     own_rows = {(row["heat"], row["entry"]): row for row in done}
@@ -40,7 +50,7 @@ def rates_for(entries: Sequence[Entry], rows: Iterable[Row], out: Path, *, jobs:
     plans = {entry.heat.name: plan_for(entry, entries, done) for entry in entries}
     found: Rates = {}
     wanted: dict[tuple[str, str], Entry] = {}
-    for entry in entries:
+    for entry in own:
         key = entry.key[:2]
         plan = plans[entry.heat.name]
         if entry.key in ended:
@@ -50,9 +60,9 @@ def rates_for(entries: Sequence[Entry], rows: Iterable[Row], out: Path, *, jobs:
             found[key] = {"lr": None}
         elif "lr" in entry.heat.settings:
             found[key] = {"lr": None, "sought": "given, the same for all"}
-        elif own := own_rows.get(key):
-            rate, how = own["settings"]["train"]["lr"], own["fair"].get("search")
-            found[key] = {"lr": rate, "search": own.get("search"), "sought": how}
+        elif before := own_rows.get(key):
+            rate, how = before["settings"]["train"]["lr"], before["fair"].get("search")
+            found[key] = {"lr": rate, "search": before.get("search"), "sought": how}
         elif committed is not None and (plan is None or entry.terms.committed):
             found[key] = {"lr": committed, "sought": COMMITTED}
         elif plan is None:
@@ -66,12 +76,12 @@ def rates_for(entries: Sequence[Entry], rows: Iterable[Row], out: Path, *, jobs:
             continue
         who = "1 entrant" if len(missing) == 1 else f"{len(missing)} entrants"
         progress.say(f"searching rates for {who}: {plan.in_words()}; the lowest on validation is taken")
-        for name, own in search(missing, out, plan, jobs=jobs, progress=progress):
-            known[name] = own
+        for name, best in search(missing, out, plan, workers=workers, progress=progress):
+            known[name] = best
             write_aside(out / SEARCHES, (json.dumps(known, indent=1) + "\n").encode())
     for key in wanted:
-        own = known["/".join(key)]
-        found[key] = {"lr": own["lr"], "search": own, "sought": plan_of_search(own).in_words()}
+        best = known["/".join(key)]
+        found[key] = {"lr": best["lr"], "search": best, "sought": plan_of_search(best).in_words()}
     return found
 
 
@@ -113,7 +123,7 @@ def _by_plan(entries: Iterable[Entry], plans: Mapping[str, Plan | None]) -> dict
 
 
 def search(
-    entries: Sequence[Entry], out: Path, plan: Plan, *, jobs: int, progress: Progress
+    entries: Sequence[Entry], out: Path, plan: Plan, *, workers: Workers, progress: Progress
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """For each entry, as its trials end, the best of the rates that were tried."""
     trials = [
@@ -129,16 +139,18 @@ def search(
     ]
     tried: dict[str, list[dict[str, Any]]] = {}
     tasks = [Task(number, try_rate, trial) for number, trial in reversed(list(enumerate(trials)))]
-    for done, (task, answer) in enumerate(run_tasks(tasks, jobs), 1):
+    for done, (task, answer) in enumerate(workers.run(tasks), 1):
         trial = trials[task.number]
         if answer is None:
             raise KeyboardInterrupt
         if isinstance(answer, Died):
             answer = nothing(trial) | {"error": answer.reason}
-        value = "failed" if answer["value"] is None else f"{answer['value']:.4f}"
-        progress.say(
-            f"[{done}/{len(trials)}] {trial.heat.name}: {trial.entrant.label} at {trial.lr:g}: {value} on validation"
+        value = (
+            f"failed: {answer.get('error') or 'no validation was reached'}"
+            if answer["value"] is None
+            else f"{answer['value']:.4f} on validation, less is better"
         )
+        progress.say(f"[{done}/{len(trials)}] {trial.heat.name}: {trial.entrant.label} at {trial.lr:g}: {value}")
         name = "/".join(trial.key[:2])
         tried.setdefault(name, []).append(answer)
         if len(tried[name]) == len(plan.rates):
@@ -176,7 +188,7 @@ def commit(names: Sequence[str], count: int, share: float, jobs: int) -> None:
                 for entrant in heat.entrants()
                 if entrant.model not in task_of(heat).counted
             ]
-            found = dict(search(entries, out, plan, jobs=jobs, progress=Progress()))
+            found = dict(search(entries, out, plan, workers=Local(jobs=jobs), progress=Progress()))
         content = json.loads(place.read_text(encoding="utf-8"))
         steps = entries[0].heat.steps * share
         of = f"{heat.params:,} parameters" if heat.params else "the settings of the heat"

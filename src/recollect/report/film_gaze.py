@@ -12,12 +12,13 @@ import numpy as np
 from ..core.language import localize
 from .drawing import chart as charts
 from .drawing import figure, svg
-from .drawing.colour import SIGNS
 from .drawing.heatmap import scale_bar, shade
 from .drawing.pixels import png
 from .gaze import PALE
 
 MOST = 14  # frames that are drawn
+LEAST = 340.0  # pixels of the width, for the words above and below
+LINE = 16.0  # pixels from one line of the title to the next
 SIDE = 64.0  # pixels of a frame's longer side
 GAP = 4.0  # between frames
 FINEST = 96  # pixels of a frame's longer side, as it is drawn
@@ -59,10 +60,10 @@ def strips(
     clear, pale = [png(frame.tolist()) for frame in small], [png(frame.tolist()) for frame in faded]
     most = min(1.0, max(float(np.nan_to_num(weights).max()), EVEN / weights[0].size))
     frames = np.nan_to_num(weights.sum(axis=(2, 3)))
-    parts, top = [], 0.0
-    if title:
-        parts.append(svg.words(0, 13, svg.fitted(localize(title), left + room), "soft"))
-        top = 22.0
+    total = max(left + count * (box[0] + GAP), LEAST)
+    lines = svg.wrapped(localize(title), total) if title else []
+    parts = [svg.words(0, 13 + LINE * at, line, "soft") for at, line in enumerate(lines)]
+    top = LINE * len(lines) + (6.0 if lines else 0.0)
     for number, word in enumerate(("", *words)):
         for at in range(count):
             x = left + at * (box[0] + GAP)
@@ -77,7 +78,6 @@ def strips(
         if number:
             parts.append(svg.words(left - 6, top + box[1] / 2 + 4, svg.fitted(word, left - 6), "word", "end"))
         top += box[1] + (TRACK + 5 if number else 8)
-    total = max(left + count * (box[0] + GAP), 260.0)
     unit = "share of each word's weights; below each frame, how much of them lies in it"
     bar, foot = scale_bar(0.0, most, localize(unit), 0.0, top + 6, total)
     said = localize(f"The film, and for each of {len(words)} words when and where it was looked at")
@@ -86,10 +86,7 @@ def strips(
 
 def _share(x: float, y: float, wide: float, share: float) -> str:
     """A bar whose length is the share of a word's weights that lies in one frame."""
-    return svg.tag("rect", x=x, y=y, width=wide * min(1.0, max(0.0, share)), height=TRACK - 3, fill=_COLOUR)
-
-
-_COLOUR = "#" + "".join(f"{part:02x}" for part in SIGNS["above"])
+    return svg.tag("rect", x=x, y=y, width=wide * min(1.0, max(0.0, share)), height=TRACK - 3, class_="bar s0")
 
 
 def _fewer(film: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

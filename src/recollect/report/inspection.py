@@ -28,8 +28,8 @@ class Inspected:
     inputs: Sequence[str] = ()
 
 
-def draw(what: str, runs: Sequence[Inspected]) -> str:
-    """One composed panel as SVG."""
+def draw(what: str, runs: Sequence[Inspected], *, given: bool = False) -> str:
+    """One composed panel as SVG; `given`: whether all runs were given one text, picture or sound."""
     if len(runs) == 1:
         title = f"{localize(_sentence(what))}: {_label(runs[0], runs)}"
         grid = arrange([_titled(chart) for chart in runs[0].charts])
@@ -37,15 +37,17 @@ def draw(what: str, runs: Sequence[Inspected]) -> str:
         return compose(title, grid, ALONE_WIDE if alone else WIDE, Keys())
     title = f"{localize(_sentence(what))}: {', '.join(_label(run, runs) for run in runs)}"
     wide = max(WIDE, EACH * len(runs))
-    return compose(title, arrange(merge(runs)), wide, Keys(), describe_inputs(runs))
+    return compose(title, arrange(merge(runs)), wide, Keys(), describe_inputs(runs, given=given))
 
 
-def describe_inputs(runs: Sequence[Inspected]) -> str:
-    """Whether the runs were given the same."""
-    given = {tuple(run.inputs) for run in runs}
-    if len(given) > 1:
+def describe_inputs(runs: Sequence[Inspected], *, given: bool = False) -> str:
+    """Whether the runs read the same."""
+    read = {tuple(run.inputs) for run in runs}
+    if len(read) > 1 and given:
+        return "All were given the same; inputs differ where a run cuts it up otherwise, or reads what it wrote itself."
+    if len(read) > 1:
         return "The inputs differ: each run reads rows of its own data; --text gives all of them the same."
-    shown = " ".join(next(iter(given))) if given else ""
+    shown = " ".join(next(iter(read))) if read else ""
     return f"The same input for all: {svg.fitted(shown, 600)}" if shown else ""
 
 
@@ -75,11 +77,11 @@ def merge(runs: Sequence[Inspected]) -> list[Chart | list[Chart]]:
 
     Of what one run alone has, the first stands there: that the others have nothing of the kind is a finding too.
     """
-    groups = list(dict.fromkeys(_group(chart) for run in runs for chart in run.charts))
+    grouped = [_by_group(run.charts) for run in runs]
     found: list[Chart | list[Chart]] = []
     alone = 0
-    for group in groups:
-        there = [next((chart for chart in run.charts if _group(chart) == group), None) for run in runs]
+    for group in dict.fromkeys(group for own in grouped for group in own):
+        there = [own.get(group) for own in grouped]
         have = [chart for chart in there if chart is not None]
         alone += len(have) == 1
         if len(have) == 1 and alone > ALONE:
@@ -134,8 +136,14 @@ def _nothing(wide: float) -> str:
     return svg.picture(svg.words(0, 20, text, "soft"), width=wide, height=30, title=text, description=text)
 
 
-def _group(chart: Chart) -> str:
-    return str(chart.get("group") or chart["title"])
+def _by_group(charts: Sequence[Chart]) -> dict[tuple[str, int], Chart]:
+    """Each chart under its group (else its title) and its place in that group."""
+    found: dict[tuple[str, int], Chart] = {}
+    for chart in charts:
+        group = str(chart.get("group") or chart["title"])
+        place = sum(name == group for name, _ in found)
+        found[group, place] = chart
+    return found
 
 
 def _label(run: Inspected, runs: Sequence[Inspected]) -> str:

@@ -13,6 +13,7 @@ from ..core.language import breakable, localize
 from ..core.language import columns as width
 
 MARKED = re.compile(r".+?[-_/]+(?=\w)|.+", re.DOTALL)  # a name may be broken behind these marks
+LONGEST = 32  # columns of a number with its range
 SHORTEST = 8  # columns that a name keeps as long as others can give way
 
 
@@ -23,7 +24,7 @@ def render(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *,
     nothing else is left. Title and columns are in the language of the reader; the cells are as the caller has them.
     """
     rows = [list(row) for row in rows]
-    numeric = [bool(rows) and all(row[i][:1] in "0123456789-−–±" for row in rows) for i in range(len(columns))]
+    numeric = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))]
     found = [[localize(column), *(row[i] for row in rows)] for i, column in enumerate(columns)]
     widths = _fit([_sizes(cells, number) for cells, number in zip(found, numeric, strict=True)])
     table = Table(title=localize(title), title_justify="left", show_lines=lines)
@@ -36,6 +37,11 @@ def render(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *,
     page = io.StringIO()
     Console(file=page, width=_columns()).print(table)
     return page.getvalue()
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell holds a number, perhaps with its unit or its range; a sentence may begin with one too."""
+    return cell[:1] in "0123456789-−–±" and width(cell) <= LONGEST
 
 
 def write_entries(name: str, entries: Mapping[str, str]) -> str:

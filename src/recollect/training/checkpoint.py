@@ -19,6 +19,7 @@ from ..core import typed
 from ..core.errors import RecollectError
 from ..core.files import FileError, write_aside
 from ..core.settings import ContractError, at_least
+from . import sharded
 from .budget import Spent
 from .optim import Average, Schedule, ScheduleState, sample_state
 from .settings import Settings
@@ -61,7 +62,9 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) 
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Nothing in the file is executed: safetensors and JSON only."""
+    """Nothing in the file is executed: safetensors and JSON only. A folder is the checkpoint of a sharded run."""
+    if path.is_dir():
+        return sharded.read(path)
     try:
         tensors, note = stored.read_tensors(path, FILE)
     except OSError as error:
@@ -89,9 +92,10 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if tensor.data_ptr() in seen and tensor.numel():
+        place = id(tensor) if sharded.is_split(tensor) else tensor.data_ptr()
+        if place in seen and tensor.numel():
             continue
-        seen.add(tensor.data_ptr())
+        seen.add(place)
         found[name] = tensor.detach()
     return found
 
@@ -117,13 +121,14 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> No
         if load_stored:
             load_stored(tensors)
         else:
-            model.load_state_dict(tensors, strict=False)  # names were checked, but for weights that are tied
+            own = model.state_dict()
+            parts = {name: sharded.split(tensor, own[name]) for name, tensor in tensors.items()}
+            model.load_state_dict(parts, strict=False)  # names were checked, but for weights that are tied
     except ContractError as error:
         raise CheckpointError(f"{path}: expected {WEIGHTS}, found others ({error})") from error
 
 
-def save(
-    path: Path,
+def collect(
     *,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -131,8 +136,8 @@ def save(
     average: Average | None,
     carry: Any,
     note: dict[str, Any],
-) -> None:
-    """Everything that the next step depends on."""
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything that the next step depends on, as tensors and a note."""
     tensors = {f"model.{name}": tensor for name, tensor in weights(model).items()}
     numbers: dict[str, Any] = {}
     for index, entry in optimizer.state_dict()["state"].items():
@@ -155,7 +160,7 @@ def save(
         "carry": carry is not None,
         "tensors": len(tensors),
     }
-    write_tensors(path, tensors, note)
+    return tensors, note
 
 
 def load(
@@ -183,6 +188,9 @@ def load(
         raise CheckpointError(str(error)) from error
     _set_generators(path, parts["rng"])
     load_weights(model, parts["model"], path)
+    owners = [owner for group in optimizer.param_groups for owner in group["params"]]
+    for index, state in moments.items():
+        state |= {key: sharded.split(value, owners[index]) for key, value in state.items() if isinstance(value, Tensor)}
     optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
     schedule.restore(note.schedule)
     if average is not None:

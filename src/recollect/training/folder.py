@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from ..core.artifacts import read_artifact, write_artifact
 from ..core.errors import RunError
 from ..core.files import locked, read_file, write_aside
 from ..core.sharing import share_command
+from . import sharded
+from .events import EventFile
 
 MAGIC, VERSION = "recollect-run", 2
 SUMMARY = "data.json"  # what was read: core.summary.DataSummary
@@ -70,8 +73,9 @@ class RunFolder:
         self.config_path = self.path / "config.json"
         self.model_path = self.path / "model.safetensors"
         self.metrics_path = self.path / "metrics.jsonl"
-        self.last = self.path / "checkpoints" / "last.safetensors"
+        self.last_file = self.path / "checkpoints" / "last.safetensors"
         self.best = self.path / "checkpoints" / "best.safetensors"
+        self.events: EventFile | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunFolder":
@@ -107,7 +111,7 @@ class RunFolder:
             folder.clear_up()  # what a run that was killed before its config left here
             # the config comes first: whenever the run is killed after it, it can go on
             folder.write_json("config.json", {"format": MAGIC, "version": VERSION} | config)
-            folder.last.parent.mkdir(exist_ok=True)
+            folder.last_file.parent.mkdir(exist_ok=True)
             folder.write_json("manifest.json", manifest(config))
             yield folder
 
@@ -130,13 +134,23 @@ class RunFolder:
         for part in self.path.rglob(".*.part"):
             part.unlink()
 
+    @property
+    def last(self) -> Path:
+        """The last checkpoint: a file, or of a sharded run a folder."""
+        return sharded.find(self.last_file.parent) or self.last_file
+
+    def drop_sharded(self) -> None:
+        """Remove the checkpoints of an earlier, sharded part of the run."""
+        for found in self.last_file.parent.glob("last-*"):
+            shutil.rmtree(found)
+
     def snapshot(self, step: int) -> Path:
         """The file with the weights of an evaluation, for a mean of several."""
-        return self.last.parent / f"kept-{step}.safetensors"
+        return self.last_file.parent / f"kept-{step}.safetensors"
 
     def snapshot_steps(self, until: int) -> list[int]:
         """The steps with a snapshot, in order, up to `until`: a killed run may have left later ones."""
-        found = [path.stem.removeprefix("kept-") for path in self.last.parent.glob("kept-*.safetensors")]
+        found = [path.stem.removeprefix("kept-") for path in self.last_file.parent.glob("kept-*.safetensors")]
         return sorted(step for step in map(int, filter(str.isdecimal, found)) if step <= until)
 
     def config(self) -> dict[str, Any]:
@@ -186,6 +200,8 @@ class RunFolder:
         """Append a line to metrics.jsonl."""
         with self.metrics_path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
+        if self.events is not None:
+            self.events.write(row)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The rows so far; a last line that was only half written is left out."""

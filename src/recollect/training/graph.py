@@ -21,22 +21,22 @@ WARM_UPS = 3  # runs before a capture: libraries choose their kernels and set up
 
 
 class Compiled:
-    """`loss_of(batch, carry)`, compiled: once for each kind of carry, and anew only where shapes differ.
+    """`loss_of(model, batch, carry)`, compiled: once for each kind of carry, and anew only where shapes differ.
 
     A number that changes with each batch would be a constant to the compiler, so steps that are `alike` never see it.
     """
 
-    def __init__(self, loss_of: Callable[[Any, Any], Loss], alike: bool) -> None:
-        def run(batch: Any, carry: Any) -> tuple[Tensor, int, Any]:
-            loss = loss_of(batch, carry)
-            return loss.value, loss.tokens, loss.carry
+    def __init__(self, loss_of: Callable[[nn.Module, Any, Any], Loss], alike: bool) -> None:
+        def run(model: nn.Module, batch: Any, carry: Any) -> tuple[Tensor, int, Any, Tensor | int | None]:
+            loss = loss_of(model, batch, carry)
+            return loss.value, loss.tokens, loss.carry, loss.terms
 
         self.run = torch.compile(run)
         self.alike = alike
 
-    def __call__(self, batch: Any, carry: Any) -> Loss:
-        value, tokens, carried = self.run(without_counts(batch) if self.alike else batch, carry)
-        return Loss(value, getattr(batch, "tokens", tokens), carried)
+    def __call__(self, model: nn.Module, batch: Any, carry: Any) -> Loss:
+        value, tokens, carried, terms = self.run(model, without_counts(batch) if self.alike else batch, carry)
+        return Loss(value, getattr(batch, "tokens", tokens), carried, terms)
 
 
 class CapturedStep(NamedTuple):

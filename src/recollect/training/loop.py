@@ -4,6 +4,7 @@ import math
 import signal
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -20,7 +21,9 @@ from .folder import RunFolder
 from .graph import Captured, Compiled
 from .optim import Average, Schedule, Swapped, build_optimizer, clip
 from .progress import Progress, peak_bytes
+from .ranks import Ranks
 from .settings import Settings
+from .sharded import Writer, gather_weights, local
 
 
 class TrainingStopped(RecollectError):
@@ -42,52 +45,65 @@ class Trainer:
         folder: RunFolder | None,
         device: torch.device,
         progress: Progress | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.task, self.settings, self.folder, self.device = task, settings, folder, device
+        self.ranks = ranks or Ranks()
         self.progress = progress or Progress(quiet=True)
         if settings.exact:
             torch.use_deterministic_algorithms(True)
         torch.manual_seed(settings.seed)
-        self.model = model.to(device)
-        self.optimizer = build_optimizer(model, settings)
+        self.model = model.to(
+            device
+        )  # whole, as it is measured and written; `trained` are its weights or parts of them
+        loss_of = self._loss
+        self.trained, self.objective = self.ranks.wrap(
+            self.model, Compiled(loss_of, task.repeats) if settings.compile else loss_of
+        )
+        self.optimizer = build_optimizer(self.trained, settings)
         self.schedule = Schedule(settings)
         averaged = settings.ema is not None or settings.optimizer == "asgd"
-        self.average = Average(model, settings.ema) if averaged else None
+        self.average = Average(self.trained, settings.ema) if averaged else None
+        self.writer = Writer()
         self.spent = Spent()
         self.carry: Any = None
         self.best = math.inf
         self.since_best = 0
         self.evaluated = 0  # the step of the last evaluation
         self.stop: str | None = None
+        self.signalled = False  # on this rank; all stop after the same step
         self.flops_by_shape: dict[tuple[int, ...], float] = {}
 
     def resume(self) -> None:
         """Go on from the last checkpoint, as if nothing had happened."""
         assert self.folder is not None
-        note, self.carry = checkpoint.load(
+        note, carry = checkpoint.load(
             self.folder.last,
-            model=self.model,
+            model=self.trained,
             optimizer=self.optimizer,
             schedule=self.schedule,
             average=self.average,
         )
+        self.carry = None if carry is None else self.ranks.share(carry)
         self.spent = note.spent
         self.best, self.since_best, self.evaluated = note.best, note.since_best, note.evaluated
         self._check_patience()
-        self.folder.cut_metrics(self.spent.step, self.evaluated)
+        if self.ranks.main:
+            self.folder.cut_metrics(self.spent.step, self.evaluated)
 
     def save(self) -> None:
-        if self.folder is None:
+        """Write the checkpoint of this step: the main rank a file, the ranks of a sharded run their parts of one."""
+        carry = self.ranks.gather_rows(self.carry)
+        if self.folder is None or not (self.ranks.main or self.ranks.shard):
             return
         self._check_weights()
         self.spent.tick()
-        checkpoint.save(
-            self.folder.last,
-            model=self.model,
+        tensors, note = checkpoint.collect(
+            model=self.trained,
             optimizer=self.optimizer,
             schedule=self.schedule,
             average=self.average,
-            carry=self.carry,
+            carry=carry,
             note={
                 "spent": self.spent.to_json(),
                 "best": self.best,
@@ -95,6 +111,11 @@ class Trainer:
                 "evaluated": self.evaluated,
             },
         )
+        if self.ranks.shard:
+            self.writer.write(self.folder.last_file.parent, tensors, note, main=self.ranks.main)
+        else:
+            checkpoint.write_tensors(self.folder.last_file, tensors, note)
+            self.folder.drop_sharded()
 
     def run(self) -> dict[str, Any]:
         """Train until a budget is spent. Returns the last evaluation, of the best weights."""
@@ -103,6 +124,8 @@ class Trainer:
             with bounded_memory() if self.device.type == "cpu" else nullcontext():
                 self._train()
         except (MemoryError, RuntimeError) as error:
+            if lost := self.ranks.explain(error, self.spent.step):
+                raise lost from error
             if not is_out_of_memory(error):
                 raise
             first = next(iter(str(error).splitlines()), type(error).__name__)
@@ -115,69 +138,93 @@ class Trainer:
                 signal.signal(number, handler)
         if self.stop == "signal":
             self.save()
+            self.writer.finish(main=self.ranks.main)
             where = f"--resume --out {self.folder.path}" if self.folder else "no run folder was given"
             raise Interrupted(f"stopped at step {self.spent.step:,} and saved; go on with {where}")
         return self._finish()
 
     def _train(self) -> None:
         settings, spent = self.settings, self.spent
-        self.model.train()
+        self.trained.train()
         batches = self.task.batches("train", settings.seed, start=spent.step * settings.accumulate)
-        step = self._step(Compiled(self._loss, self.task.repeats) if settings.compile else self._loss)
+        step = self._step()
         while (share := spent.share(settings)) < 1 and self.stop is None:
+            self.ranks.seed(settings.seed, spent.step)
             rate = self.schedule.rate(spent.step, share)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             self.optimizer.zero_grad()
             total, tokens, flops = 0.0, 0, 0.0
-            for _ in range(settings.accumulate):
+            for number in range(settings.accumulate):
                 batch = next(batches)
-                for part in self.task.backward_parts(batch):
-                    loss = step(part, self.carry)
+                parts = self.task.backward_parts(self.ranks.share(batch))
+                for place, part in enumerate(parts):
+                    last = number == settings.accumulate - 1 and place == len(parts) - 1
+                    loss = step(part, self.carry, last)
                     self.carry = None if loss.carry is None else states.detach(loss.carry)
                     total = total + loss.value.detach() / settings.accumulate
                     tokens += loss.tokens
                 flops += 3 * self._flops(batch)  # a backward pass costs two forward ones
-            norm = clip(self.model, settings)
+            norm = clip(self.trained, settings)
             log = spent.step % settings.log_every == 0
-            if log or self.device.type == "cpu":  # on a GPU this would synchronise at every step
+            watched = log or self.device.type == "cpu"  # on a GPU this would synchronise at every step
+            total, tokens = self._agree(total, tokens, watched)
+            if watched:
                 self._check_finite(total, norm)
             self.optimizer.step()
             if self.average is not None:
-                self.average.update(self.model)
+                self.average.update(self.trained)
             spent.step += 1
             spent.tokens += tokens
             spent.flops += flops
-            spent.tick()
             if log:
                 self._log(float(total), rate, float(norm))
             if spent.step % settings.eval_every == 0:
                 self._evaluate()
             if spent.step % settings.save_every == 0:
                 self.save()
+        self._agree(0.0, 0, watched=False)  # a signal may have come after the last step
 
-    def _loss(self, batch: Any, carry: Any) -> Loss:
+    def _agree(self, total: Any, tokens: int, watched: bool) -> tuple[Any, int]:
+        """Loss and tokens of a step over all ranks, which also stop together and count the main rank's seconds."""
+        self.spent.tick()
+        if self.ranks.alone:
+            self.stop = "signal" if self.signalled else self.stop
+            return total, tokens
+        seconds = self.spent.seconds if self.ranks.main else 0.0
+        loss = float(total) if watched else 0.0
+        loss, every, seconds, stops = self.ranks.sum([loss, tokens, seconds, self.signalled])
+        self.spent.seconds = seconds
+        self.stop = "signal" if stops else self.stop
+        return loss if watched else total, int(every)
+
+    def _loss(self, model: nn.Module, batch: Any, carry: Any) -> Loss:
         mixed = self.settings.precision == "bfloat16"
         cache = not self.settings.graph  # a graph must not hold weights that were cast before it
         kind = self.device.type
         with torch.autocast(kind, torch.bfloat16, cache_enabled=cache) if mixed else nullcontext():
-            return self.task.loss(self.model, batch, carry)
+            return self.task.loss(model, batch, carry)
 
-    def _step(self, loss_of: Callable[[Any, Any], Loss]) -> Callable[[Any, Any], Loss]:
+    def _step(self) -> Callable[[Any, Any, bool], Loss]:
         """A function that leaves the gradients of a batch behind: as it is, or from a CUDA graph."""
 
-        def step(batch: Any, carry: Any) -> Loss:
-            loss = loss_of(batch, carry)
-            (loss.value / self.settings.accumulate).backward()
-            return loss
+        def step(batch: Any, carry: Any, last: bool = True) -> Loss:
+            with self.ranks.gradients(last=last):
+                loss = self.objective(batch, carry)
+                value, share = self.ranks.weigh(loss)
+                (value / self.settings.accumulate).backward()
+            return replace(loss, value=share)
 
         if not self.settings.graph:
             return step
+        if not self.ranks.alone:
+            raise TrainingStopped("graph: expected one rank for graph=true, found several; use compile=true there")
         if self.device.type != "cuda":
             raise TrainingStopped("graph: expected a CUDA device for graph=true, found " + self.device.type)
         if not self.task.repeats:
             raise TrainingStopped(f"graph: expected steps that are all alike, found the task {self.task.name} as set")
-        return Captured(step, [p for p in self.model.parameters() if p.requires_grad])
+        captured = Captured(step, [p for p in self.model.parameters() if p.requires_grad])
+        return lambda batch, carry, last: captured(batch, carry)
 
     def _flops(self, batch: Any) -> float:
         key = self.task.shape(batch)
@@ -188,8 +235,9 @@ class Trainer:
     def _check_finite(self, loss: Any, norm: Any) -> None:
         if math.isfinite(float(loss)) and math.isfinite(float(norm)):
             return
-        bad = [name for name, p in self.model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
-        worse = [name for name, p in self.model.named_parameters() if not p.isfinite().all()]
+        weights = [(name, local(p), p.grad) for name, p in self.trained.named_parameters()]
+        bad = [name for name, _, grad in weights if grad is not None and not local(grad).isfinite().all()]
+        worse = [name for name, own, _ in weights if not own.isfinite().all()]
         where = "in the loss"
         if bad or worse:
             where = f"in the weights of {worse[0]}" if worse else f"in the gradient of {bad[0]}"
@@ -201,7 +249,8 @@ class Trainer:
 
     def _check_weights(self) -> None:
         """A step from a finite loss can still end in weights that are not; they must not replace good ones."""
-        bad = next((name for name, p in self.model.named_parameters() if not p.isfinite().all()), None)
+        parts = ((name, local(p)) for name, p in self.trained.named_parameters())
+        bad = next((name for name, own in parts if not own.isfinite().all()), None)
         if bad is not None:
             raise TrainingStopped(
                 f"step {self.spent.step}: the weights of {bad} are not finite; the last good checkpoint is kept; "
@@ -217,7 +266,7 @@ class Trainer:
         speed = spent.tokens / max(spent.seconds, 1e-9)
         used = peak_bytes(self.device)
         row = spent.to_json() | {"loss": loss, "lr": rate, "norm": norm, "tokens_per_second": speed, "memory": used}
-        if self.folder is not None:
+        if self.folder is not None and self.ranks.main:
             self.folder.log(row)
         if self.progress.due():
             total = self.settings.total_steps
@@ -233,43 +282,54 @@ class Trainer:
     def _evaluate(self) -> dict[str, Any]:
         self.spent.tick()
         self.model.eval()
-        with torch.no_grad(), Swapped(self.model, self.average):
-            found = self.task.evaluate(self.model, "valid")
-            value = float(found[self.task.metric])
+        with torch.no_grad(), Swapped(self.trained, self.average):
+            found, value = self._measure()
             if not math.isfinite(value):
                 raise TrainingStopped(
                     f"step {self.spent.step}: validation {self.task.metric} {value}: not finite; the last good "
                     "checkpoint is kept; lower --lr, or set clip"
                 )
             self._save_if_best(value)
-            if self.settings.keep is not None and self.folder is not None:
+            if self.settings.keep is not None and self.folder is not None and self.ranks.main:
                 self.folder.snapshot(self.spent.step).parent.mkdir(exist_ok=True)
                 checkpoint.write_tensors(self.folder.snapshot(self.spent.step), checkpoint.weights(self.model), {})
                 for step in self.folder.snapshot_steps(self.spent.step)[: -self.settings.keep]:
                     self.folder.snapshot(step).unlink()
-        self.model.train()
+        self.trained.train()
         self.schedule.evaluated(value)
         self.evaluated = self.spent.step
         self._check_patience()
-        if self.folder is not None:
+        if self.folder is not None and self.ranks.main:
             self.folder.log(self.spent.to_json() | {"valid": value})
         self.progress.say(f"step {self.spent.step:,}  validation {self.task.metric} {value:.4f}  best {self.best:.4f}")
         self.spent.skip()  # evaluation is not training time
         return found
+
+    def _measure(self) -> tuple[dict[str, Any], float]:
+        """The evaluation of the whole weights by the main rank, and its figure on all."""
+        if self.ranks.shard:
+            gather_weights(self.trained, self.model)
+        found = self.task.evaluate(self.model, "valid") if self.ranks.main else {}
+        return found, self.ranks.send(float(found[self.task.metric]) if self.ranks.main else None)
 
     def _save_if_best(self, value: float) -> None:
         if not value < self.best:
             self.since_best += 1
             return
         self.best, self.since_best = value, 0
-        if self.folder is not None:
+        if self.folder is not None and self.ranks.main:
             note = {"spent": self.spent.to_json(), "valid": value}
             checkpoint.write_tensors(self.folder.best, checkpoint.weights(self.model), note)
 
     def _evaluate_mean(self) -> None:
         """Evaluate the mean of the last snapshots, and save it if it is the best."""
         folder, keep = self.folder, self.settings.keep
-        if folder is None or keep is None or len(steps := folder.snapshot_steps(self.spent.step)) < 2:
+        if (
+            folder is None
+            or not self.ranks.main
+            or keep is None
+            or len(steps := folder.snapshot_steps(self.spent.step)) < 2
+        ):
             return
         before = {name: tensor.clone() for name, tensor in checkpoint.weights(self.model).items()}
         mean: dict[str, Any] = {}
@@ -294,6 +354,9 @@ class Trainer:
             self._evaluate()
         self._evaluate_mean()
         self.save()
+        self.writer.finish(main=self.ranks.main)
+        if not self.ranks.main:
+            return {}
         if self.folder is not None:
             tensors, note = checkpoint.read_tensors(self.folder.best)
             checkpoint.load_weights(self.model, tensors, self.folder.best)
@@ -306,7 +369,7 @@ class Trainer:
         """Ctrl-C and SIGTERM end the step that runs, save, and leave with a line that says how to go on."""
 
         def note(number: int, frame: FrameType | None) -> None:
-            self.stop = "signal"
+            self.signalled = True
 
         try:
             return {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -230,6 +230,7 @@ _CAPTIONS = {
 _FILMS = {name: _CAPTIONS[name] for name in ("least", "longest", "whole", "grain", "choose", "extra", *_BEAM)} | {
     "pixels": "Frames are scaled to so many pixels a side; none: as the data's source has it.",
     "frames": "Of a longer film so many frames are read, evenly spread.",
+    "varied": "Rendered films are drawn as others might: on any ground, at any speed, with rests between the events.",
     "held_out": "Share of a folder's films for validation, and as much for the test.",
     "count": "Films that are rendered for training where no data is named.",
     "events": "Most events of a film that is rendered for training; those of the test have up to five.",
@@ -248,6 +249,11 @@ _FILM_MODEL = (
     {name: _SOURCE[name] for name in ("cell", "embed", "gist", "score", "share")}
     | _EYE
     | {
+        "motion": "What the CNN sees beside each frame: nothing, its difference from the frame before, or that and how "
+        "far edges moved to the right and down.",
+        "pool": "How the cells of a frame become one vector: by weights of each cell's own, as their mean, by the "
+        "largest of each number, or by learned attention.",
+        "pool_heads": "Queries of `pool=attention`, each with its share of the vector.",
         "grid": "The memory and the decoder have each cell of the CNN's grid apart; else one vector of each frame.",
         "decoder": "What writes the caption, and how it reads what the memory left of the frames.",
         "decoder_layers": "Layers of the decoder.",
@@ -469,6 +475,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "shared": "All heads have one key and one query.",
         "out_norm": "RMSNorm of what each head reads.",
         "out_gate": "What was read is multiplied by a gate, SiLU of a map of the input.",
+        "norm_last": "The norm comes behind the gate and is one of all heads together, as in Mamba-2.",
+        "skip": "The value itself, times a learned number for each head, is added to what is read.",
     },
     "layers.ttt": _TTT,
     "layers.conv": {

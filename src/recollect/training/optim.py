@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..core.typed import Infinite
 from .settings import Settings
+from .sharded import whole
 
 
 def build_optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
@@ -89,8 +90,8 @@ def clip(model: nn.Module, settings: Settings) -> Tensor:
     """Clip the gradients as asked; returns their norm before."""
     parameters = [p for p in model.parameters() if p.grad is not None]
     if settings.clip is not None and settings.clip_by == "norm":
-        return nn.utils.clip_grad_norm_(parameters, settings.clip)
-    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        return whole(nn.utils.clip_grad_norm_(parameters, settings.clip))
+    norm = whole(nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
     if settings.clip is not None:
         nn.utils.clip_grad_value_(parameters, settings.clip)
     return norm

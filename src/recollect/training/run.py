@@ -5,9 +5,12 @@ train(task, config, "runs/mine")
 load("runs/mine").model
 """
 
+import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from contextlib import nullcontext
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +19,18 @@ from torch import nn
 
 from .. import tasks
 from ..core import typed
-from ..core.outside import OutsideError
 from ..core.settings import SettingError, distribute
 from ..core.task import LoadedRun, RunConfig, RunError, Task
 from ..models.size import parameters
 from . import checkpoint
 from .budget import Spent
+from .config_file import from_json, to_json
 from .costs import refuse_wrong_budget
+from .events import EventFile, check_log
 from .folder import SUMMARY, RunFolder
 from .loop import Trainer
 from .progress import Progress, peak_bytes
+from .ranks import Ranks, joined, restarts
 from .settings import Settings
 
 Kind = type[Task[Any, Any]]
@@ -75,57 +80,6 @@ def configure(task: Kind, texts: Mapping[str, Any], *, model: str, **given: Any)
     )
 
 
-def to_json(task: Kind, config: RunConfig) -> dict[str, Any]:
-    """The settings of a run for config.json."""
-    data, own, train = (asdict(part) for part in (config.data, config.task, config.train))
-    return {"task": task.name, "data": data, task.name: own, "model": config.model, "train": train}
-
-
-def from_json(task: Kind, content: Mapping[str, Any], path: Path) -> RunConfig:
-    """The settings of a run from config.json, by the same checks as flags."""
-    if content.get("task") != task.name:
-        raise RunError(
-            f"{path}: expected the run of a {task.name} task, found one of {typed.show(content.get('task'))}"
-        )
-    try:
-        typed.check_keys(content, "", known=None, needed=("data", task.name, "model", "train"))
-        found = RunConfig(
-            data=typed.read(content["data"], task.data_config, "data"),
-            task=typed.read(content[task.name], task.task_config, task.name),
-            model=_read_model(task, content["model"]),
-            train=typed.read(content["train"], Settings, "train"),
-        )
-        _check_generated(content, task.generated_rows(found.data))
-        return found
-    except OutsideError:  # it says already which file of the user's is at fault
-        raise
-    except ValueError as error:
-        raise RunError(f"{path}: expected the config of a {task.name} run, found something else ({error})") from error
-
-
-def _check_generated(content: Mapping[str, Any], now: int | None) -> None:
-    """Refuse settings that lost or changed the size of generated data, before any is generated at whatever cost.
-
-    Runs of earlier versions do not record it.
-    """
-    before = typed.read(content.get("generated", now), int | None, "generated")
-    if now not in (None, before):
-        expected = "data from files" if before is None else f"{before:,} generated rows"
-        raise RunError(f"data: expected {expected} as in training, found the settings of {now:,} generated rows")
-
-
-def _read_model(task: Kind, content: Any) -> dict[str, Any]:
-    """The name of a model and its settings, each with its declared type; those of its layers stand under `layer`."""
-    typed.check_keys(content, "model", known=None, needed=["name"])
-    name = typed.read(content["name"], str, "model.name")
-    homes = task.model_settings(name if name in task.combined else task.check_model(name))
-    own = {key: value for key, value in content.items() if key != "name"}
-    found = typed.read_fields(own, homes["model"], "model")
-    if "layer" in homes and "layer" in found:
-        found["layer"] = typed.read_fields(found["layer"], homes["layer"], "model.layer")
-    return {"name": name} | found
-
-
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Lists, as files and callers have them, become the tuples of frozen settings."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
@@ -144,15 +98,44 @@ def train(
     params: int | None = None,
     init: str | None = None,
     artifacts: Any = None,
+    log: str | None = None,
+    shard: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train a new run into the folder `out`. Returns its evaluation.
+    """Train a new run into the folder `out`. Returns its evaluation. `log` is written beside its metrics.
 
-    With `artifacts` the data are read as the run reads them that these come from.
+    With `artifacts` the data are read as the run reads them that these come from. Among ranks every process calls this,
+    and the main one writes the folder and has the evaluation; `shard` divides the weights among them.
     """
-    progress = progress or Progress(quiet=True)
-    RunFolder(out).check_new()  # known before data is read, which may take long
-    data = task.load_data(config.data, data_dir, artifacts)
+    log = check_log(log)
+    with joined(device, shard=shard) as (ranks, device):
+        if restarts() and RunFolder(out).config_path.exists():  # torchrun started these ranks anew
+            return _resume(out, ranks, task=task, device=device, data_dir=data_dir, log=log, progress=progress)
+        return _train(
+            task, config, out, ranks, device=device, data_dir=data_dir, params=params, init=init, artifacts=artifacts,
+            log=log, progress=progress,
+        )  # fmt: skip
+
+
+def _train(
+    task: Kind,
+    config: RunConfig,
+    out: str,
+    ranks: Ranks,
+    *,
+    device: str,
+    data_dir: str | None,
+    params: int | None,
+    init: str | None,
+    artifacts: Any,
+    log: str | None,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    progress = progress if progress is not None and ranks.main else Progress(quiet=True)
+    if ranks.main:
+        RunFolder(out).check_new()  # known before data is read, which may take long
+    with ranks.main_first():
+        data = task.load_data(config.data, data_dir, artifacts)
     config = task.resolve(config, data, params)
     init = None if init is None else str(Path(init).resolve())
     artifacts = task.artifacts_of(data)
@@ -164,14 +147,31 @@ def train(
         "corpus": task.describe_data(data), "generated": task.generated_rows(config.data),
         "init": init, "data_dir": _remembered(data_dir), "metric": bound.metric,
     }  # fmt: skip
+    _check_ranks(ranks, content)
+    if not ranks.main:
+        return _fit(bound, model, config, RunFolder(out), progress, ranks, again=False)
     with RunFolder.created(out, content) as folder:
+        folder.events = EventFile(folder.path, bound.metric) if log else None
         task.save_artifacts(artifacts, folder.path)
         summary = task.data_summary(data)
         folder.write_json(SUMMARY, summary.to_json())
         for line in summary.lines():
             progress.say(line)
         progress.say(f"{config.model['name']}  {parameters(model):,} parameters  on {device}")
-        return _compare(bound, _fit(bound, model, config, folder, progress, again=False), progress)
+        return _compare(bound, _fit(bound, model, config, folder, progress, ranks, again=False), progress)
+
+
+def _check_ranks(ranks: Ranks, content: Mapping[str, Any]) -> None:
+    """Refuse ranks with other versions, settings or data."""
+    from .. import __version__
+
+    settings = json.dumps({name: part for name, part in content.items() if name != "corpus"}, sort_keys=True)
+    ranks.check_equal({
+        "version of recollect": __version__,
+        "version of torch": torch.__version__,
+        "data": str(content["corpus"].get("fingerprint")),
+        "settings": hashlib.sha256(settings.encode()).hexdigest()[:12],
+    })  # fmt: skip
 
 
 def _remembered(data_dir: str | None) -> str | None:
@@ -195,13 +195,36 @@ def resume(
     device: str = "cpu",
     data_dir: str | None = None,
     longer: int | None = None,
+    log: str | None = None,
+    shard: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Go on with a stopped run where its last checkpoint stands; `longer` is a new budget in steps."""
+    """Go on with a stopped run where its last checkpoint stands; `longer` is a new budget in steps.
+
+    The number of ranks, and whether they `shard` the weights, may be others than before.
+    """
+    log = check_log(log)
+    with joined(device, shard=shard) as (ranks, device):
+        return _resume(out, ranks, task=task, device=device, data_dir=data_dir, longer=longer, log=log,
+                       progress=progress)  # fmt: skip
+
+
+def _resume(
+    out: str,
+    ranks: Ranks,
+    *,
+    task: Kind | None,
+    device: str,
+    data_dir: str | None,
+    longer: int | None = None,
+    log: str | None,
+    progress: Progress | None,
+) -> dict[str, Any]:
     folder = RunFolder.open(out)
     folder.check_own()
     task = task or task_of(out)
-    with folder.locked():
+    progress = progress if progress is not None and ranks.main else Progress(quiet=True)
+    with folder.locked() if ranks.main else nullcontext():
         content = folder.config()
         config = from_json(task, content, folder.config_path)
         if config.model.get("name") in task.combined:
@@ -213,24 +236,27 @@ def resume(
         if longer is not None:
             config = replace(config, train=replace(config.train, steps=longer))
             _check_longer(folder, longer)
+        fresh = not folder.last.exists()  # killed before its first checkpoint: it begins again
         try:
             artifacts = task.load_artifacts(folder.path)
         except RunError:
             artifacts = None  # killed before it was written
-        data = task.load_data(config.data, folder.data_dir(data_dir), artifacts)
+        with ranks.main_first():
+            data = task.load_data(config.data, folder.data_dir(data_dir), artifacts)
         if data.fingerprint != _fingerprint(content, folder.config_path):
             raise RunError(f"{out}: expected the data that the run began with, found other data; start a new run")
-        folder.clear_up()
-        if longer is not None:
-            folder.write_json("config.json", content | to_json(task, config))
-        folder.last.parent.mkdir(exist_ok=True)  # it may have been killed before it made this
+        _check_ranks(ranks, content | to_json(task, config))
         artifacts = task.artifacts_of(data)
-        task.save_artifacts(artifacts, folder.path)
-        fresh = not folder.last.exists()  # killed before its first checkpoint: it begins again
+        if ranks.main:
+            folder.clear_up()
+            if longer is not None:
+                folder.write_json("config.json", content | to_json(task, config))
+            folder.last_file.parent.mkdir(exist_ok=True)  # it may have been killed before it made this
+            task.save_artifacts(artifacts, folder.path)
         model = initial_model(task, config, artifacts, content.get("init") if fresh else None)
         bound = task(config.task, data, device, config.train.seed)
-        progress = progress or Progress(quiet=True)
-        return _compare(bound, _fit(bound, model, config, folder, progress, again=not fresh), progress)
+        folder.events = EventFile(folder.path, bound.metric) if log and ranks.main else None
+        return _compare(bound, _fit(bound, model, config, folder, progress, ranks, again=not fresh), progress)
 
 
 def initial_model(task: Kind, config: RunConfig, artifacts: Any, init: str | None) -> nn.Module:
@@ -249,24 +275,29 @@ def _fit(
     config: RunConfig,
     folder: RunFolder,
     progress: Progress,
+    ranks: Ranks,
     *,
     again: bool,
 ) -> dict[str, Any]:
     """Fit a model in closed form where its task has one; else train it, with `again` from the last checkpoint on."""
     spent = Spent()
-    solution = task.solve(model, config.train.tokens)
-    if solution is None:
-        trainer = Trainer(task, model, config.train, folder, task.device, progress)
+    solution = task.solve(model, config.train.tokens) if ranks.main else None  # one rank is enough for it
+    if not ranks.send(solution is not None):
+        trainer = Trainer(task, model, config.train, folder, task.device, progress, ranks)
         if again:
             trainer.resume()
-        else:
+        elif ranks.main:
             folder.cut_metrics(0)
         found = trainer.run()
+        if not ranks.main:
+            return {}
         if task.calibrate(model):
             _, note = checkpoint.read_tensors(folder.model_path)
             checkpoint.write_tensors(folder.model_path, checkpoint.weights(model), note)
             found = task.evaluate(model, "valid")
         return found
+    if solution is None:
+        return {}
     folder.cut_metrics(0)
     used = spent.at_once(solution.tokens) | {"memory": peak_bytes(task.device)}
     task.calibrate(model)
@@ -279,7 +310,7 @@ def _fit(
 
 def _compare(task: Task[Any, Any], found: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """An evaluation with where it stands beside its baselines, for whoever follows the training."""
-    return found if progress.quiet else found | task.compare_to_baselines(found)
+    return found if progress.quiet or not found else found | task.compare_to_baselines(found)
 
 
 def _check_longer(folder: RunFolder, steps: int) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -97,6 +98,25 @@ def test_a_long_film_is_read_evenly_and_says_so():
     assert notes == ["the film: a long film; 5 of its 2,000 frames are read, evenly spread"]
 
 
+def test_a_frame_that_is_shown_for_long_is_named_as_one():
+    film, notes = read_film(saved(flats(RED, GREEN, BLUE), duration=[50, 50, 60_000]), 8, 5)
+    assert colours(film) == [RED, *[BLUE] * 4]
+    assert notes == [
+        "the film: a long film (3 frames, shown for 1,202 times the shortest); it is read at 5 times, evenly spread"
+    ]
+
+
+def test_of_a_long_film_only_the_frames_that_are_read_are_kept():
+    content = gif([frame_of(i % 4, 0, 100, 100) for i in range(400)], 100, 100)  # 12 MB of frames
+    read_film(content, 100, 2)  # what is imported at first use
+    tracemalloc.start()
+    film, _ = read_film(content, 100, 5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(film) == 5
+    assert peak < 2_000_000
+
+
 def test_a_film_of_too_many_frames_is_one_line():
     frames = [frame_of(i % 4) for i in range(FILM_FRAMES)]
     film, _ = read_film(gif(frames), 2, 3)
@@ -151,7 +171,24 @@ def test_an_array_is_a_film():
     assert colours(read_film(given, 16, 10)[0]) == [RED, GREEN]
 
 
+def test_a_frame_of_a_folder_that_is_no_picture_is_named(tmp_path):
+    for number in range(3):
+        Image.new("RGB", (12, 6), RED).save(tmp_path / f"{number}.png")
+    (tmp_path / "1.png").write_text("no picture")
+    with pytest.raises(PictureError, match=r"1\.png: expected a picture, found something that Pillow does not know"):
+        read_film(tmp_path, 8, 10)
+
+
 BROKEN = {
+    "half an animated PNG": (
+        saved([photo(i, (60, 60)) for i in range(3)], "png", duration=50)[:6000],
+        "expected a whole film, found a damaged",
+    ),
+    "noise after a GIF's first bytes": (
+        b"GIF89a" + np.random.default_rng(0).bytes(3000),
+        "expected a (whole )?film",
+    ),
+    "a GIF without a frame": (gif([]), "expected a (whole )?film"),
     "nothing": (b"", "expected a film, found something that Pillow does not know as one"),
     "text": (b"no film at all", "found something that Pillow does not know"),
     "half": (
@@ -174,10 +211,10 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
     (tmp_path / "empty.gif").touch()
     os.mkfifo(tmp_path / "pipe.gif")
     for name, message in (
-        ("none.gif", "expected a picture, found No such file"),
+        ("none.gif", "expected a film, found No such file"),
         ("empty", "expected a film, found a folder without a picture"),
         ("empty.gif", "found an empty file"),
-        ("pipe.gif", "expected a picture, found"),
+        ("pipe.gif", "expected a film, found"),
     ):
         with pytest.raises(PictureError, match=message) as caught:
             read_film(tmp_path / name, 8, 10)

@@ -8,13 +8,14 @@ from recollect.models.size import parameters
 from recollect.tasks.captions.films import model as films
 from recollect.tasks.captions.films import scenes
 from recollect.tasks.captions.films.frames import join_films, to_frames
+from recollect.tasks.captions.films.pool import Pool
 
 WORDS = 20
 
 
 def build(model="gru", **settings):
     torch.manual_seed(0)
-    given = {"words": WORDS, "pixels": 28, "channels": 8, "width": 16, "heads": 2, "layers": 1, "dropout": 0.0}
+    given = {"words": WORDS, "pixels": 28, "channels": 8, "width": 16, "heads": 2, "layers": 1, "motion": "none"}
     return films.Config(model=model, **given | settings).build().double().eval()
 
 
@@ -29,14 +30,17 @@ def said(model, frames, lengths=None):
 
 
 every = pytest.mark.parametrize("name", films.MODELS)
-grids = pytest.mark.parametrize("grid", [False, True])
+POOLED = {"pool": "attention", "pool_heads": 2, "motion": "flow"}
+NAMES = ("flat", "pooled", "grid")
+readings = pytest.mark.parametrize("settings", [{"pool": "flat"}, POOLED, {"grid": True}], ids=NAMES)
 
 
 @every
-@grids
+@readings
 @torch.no_grad()
-def test_a_film_leaves_the_same_whoever_stands_beside_it_and_whatever_follows_its_end(name, grid):
-    model, frames = build(name, grid=grid), some_frames(3)
+def test_a_film_leaves_the_same_whoever_stands_beside_it_and_whatever_follows_its_end(name, settings):
+    grid = "grid" in settings
+    model, frames = build(name, **settings), some_frames(3)
     lengths = torch.tensor([5, 1, 3])
     for row, length in enumerate(lengths.tolist()):
         frames[row, length:] = torch.nan
@@ -55,14 +59,15 @@ def test_a_film_leaves_the_same_whoever_stands_beside_it_and_whatever_follows_it
 
 
 @every
-@grids
+@readings
 @torch.no_grad()
-def test_no_frame_knows_a_later_one_and_all_but_the_bag_know_an_earlier_one(name, grid):
-    model, frames = build(name, grid=grid), some_frames(1)
+def test_no_frame_knows_a_later_one_and_all_but_the_bag_know_an_earlier_one(name, settings):
+    grid, near = "grid" in settings, "motion" in settings
+    model, frames = build(name, **settings), some_frames(1)
     before, places = model.encode(frames).values, model.places(1)
     frames[0, 2] = 1 - frames[0, 2]
     changed = ~torch.isclose(model.encode(frames).values, before, atol=1e-12).all(dim=2)[0].reshape(5, places)
-    assert changed.any(dim=1).tolist() == [False, False, True, *[name != films.BAG] * 2]
+    assert changed.any(dim=1).tolist() == [False, False, True, near or name != films.BAG, name != films.BAG]
     assert bool(changed[2].all()) or grid
 
 
@@ -78,6 +83,38 @@ def test_the_bag_says_the_same_of_a_film_and_of_the_film_run_backwards_and_a_mem
             assert same == (name == "bag"), (name, settings)
 
 
+@pytest.mark.parametrize("pool", ["mean", "max", "attention"])
+@torch.no_grad()
+def test_pools_see_the_same_in_any_order_of_cells_and_the_flat_one_does_not(pool):
+    cells = torch.rand(2, 9, 8, generator=torch.Generator().manual_seed(0))
+    order = torch.tensor([3, 8, 5, 1, 4, 2, 0, 7, 6])
+    for kind, same in ((pool, True), ("flat", False)):
+        own = Pool(kind, 9, 8, 6, 2)
+        assert own(cells).shape == (2, 1, 6)
+        assert torch.allclose(own(cells), own(cells[:, order]), atol=1e-6) == same
+
+
+@torch.no_grad()
+def test_the_pools_are_the_mean_the_largest_and_the_weighted_mean():
+    cells = torch.rand(2, 9, 8, generator=torch.Generator().manual_seed(0))
+    for kind, wanted in (("mean", lambda each: each.mean(dim=1)), ("max", lambda each: each.max(dim=1).values)):
+        own = Pool(kind, 9, 8, 6, 2)
+        assert torch.allclose(own(cells)[:, 0], wanted(own.enter(cells)), atol=1e-6)
+    own = Pool("attention", 9, 8, 6, 2)
+    weights = own.query(cells).softmax(dim=1)
+    assert torch.equal(own.weights(cells), weights)
+    halves = [torch.einsum("ns,nsd->nd", weights[..., h], own.enter(cells)[..., 3 * h : 3 * h + 3]) for h in (0, 1)]
+    assert torch.allclose(own(cells)[:, 0], torch.cat(halves, dim=-1), atol=1e-6)
+
+
+@torch.no_grad()
+def test_a_bag_that_sees_motion_knows_the_order_of_neighbours():
+    frames = some_frames(2, 3)
+    for kind in ("differences", "flow"):
+        model = build("bag", motion=kind)
+        assert not torch.allclose(said(model, frames), said(model, frames.flip(1)), atol=1e-6)
+
+
 @torch.no_grad()
 def test_any_order_of_frames_is_one_to_the_bag():
     model, frames = build("bag"), some_frames(1, 6)
@@ -86,7 +123,11 @@ def test_any_order_of_frames_is_one_to_the_bag():
 
 
 def test_every_part_of_a_model_learns_from_a_film():
-    for name, settings in (("lstm", {}), ("transformer", {"grid": True}), ("ttt-linear", {"decoder": "fixed"})):
+    for name, settings in (
+        ("lstm", {"pool": "attention", "pool_heads": 2, "motion": "flow"}),
+        ("transformer", {"grid": True}),
+        ("ttt-linear", {"decoder": "fixed"}),
+    ):
         model = build(name, **settings)
         said(model, some_frames(), torch.tensor([5, 2])).square().mean().backward()
         idle = [place for place, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
@@ -100,8 +141,8 @@ def test_a_model_is_as_large_as_it_is_asked_to_be():
 
 
 def test_the_cost_of_reading_grows_with_the_frames():
-    for grid in (False, True):
-        model = build(grid=grid)
+    for settings in ({"pool": "flat"}, {"grid": True}, {"motion": "flow"}):
+        model = build(**settings)
         assert model.encoder_flops(2, 6) == pytest.approx(2 * model.encoder_flops(2, 3), rel=0.01)
         assert model.encoder_flops(2, 6) == 2 * model.encoder_flops(1, 6)
 
@@ -115,6 +156,9 @@ def test_the_cost_of_reading_grows_with_the_frames():
         (lambda: build("bag", layer={"num_layers": 2}), "expected no settings of a layer with bag"),
         (lambda: build("lstm", layer={"forget": 2}), "forget"),
         (lambda: build("lsmt"), "did you mean 'lstm'"),
+        (lambda: build(pool="attention", pool_heads=3), "expected a width that pool_heads=3 divides, found width=16"),
+        (lambda: build(pool="most"), "pool"),
+        (lambda: build(motion="fast"), "motion"),
         (lambda: build(channels=9), "expected channels to be a multiple of 8, found 9"),
     ],
 )

@@ -1,6 +1,7 @@
 """Films in, captions and gaze out: by Python, by the command line."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -77,6 +78,7 @@ def test_films_are_described_from_files_folders_and_arrays(trained, film):
     [
         ("gru", {}, "attention to each frame, and inside it influence by gradient"),
         ("gru", {"grid": True}, "attention"),
+        ("gru", {"pool": "flat", "motion": "none"}, "attention to each frame, and inside it influence by gradient"),
         ("bag", {"decoder": "transformer"}, "attention, mean of 2 heads to each frame"),
         ("lstm", {"decoder": "fixed"}, "influence of each part of each frame, by gradient"),
     ],
@@ -137,3 +139,13 @@ def test_a_strip_shows_all_of_a_words_weights_however_long_the_film_is(tmp_path)
         assert (tmp_path / f"map{ending}").stat().st_size > 1000
     with pytest.raises(figure.FigureError, match="each of 3 words and 30 frames"):
         film_gaze.strips(film, ["a", "b", "c"], weights)
+
+
+def test_a_narrow_film_has_its_whole_title_and_bars_that_every_format_colours():
+    film = np.zeros((2, 20, 5, 3), np.uint8)
+    title = "attention to each frame, and inside it influence by gradient"
+    drawn = film_gaze.strips(film, ["word"], np.full((1, 2, 2, 2), 1 / 8), title=title)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
+    assert "…" not in "".join(texts)
+    assert title in " ".join(texts)
+    assert drawn.count('class="bar s0"') == 2, "the painter of PNG and PDF knows classes alone"

@@ -41,6 +41,23 @@ def test_values_that_never_fall_are_pools_of_their_means():
     assert math.isnan(found[6])
 
 
+def test_a_horizon_that_is_surely_harder_than_later_ones_keeps_its_width():
+    scores = np.abs(np.random.default_rng(0).standard_normal((400, 4, 1)))
+    scores[:, 1] *= 5
+    everything = np.ones(scores.shape, dtype=bool)
+    found = calibrate(scores, everything, 0.8)[:, 0]
+    assert (np.diff(found) >= 0).all()
+    assert (scores[:, 1, 0] <= found[1]).mean() > 0.74  # the mean of the three would hold 45 % of them
+    flat = calibrate(scores / np.array([1, 5, 1, 1])[:, None], everything, 0.8)[:, 0]
+    assert flat == pytest.approx([1.28] * 4, abs=0.12)  # what chance alone lets fall is not pushed up
+
+
+def test_a_forecast_that_never_errs_has_an_interval_of_no_width():
+    scores = np.zeros((40, 2, 1))
+    found = calibrate(scores, np.ones(scores.shape, dtype=bool), 0.8)
+    assert ((found > 0) & (found < 1e-30)).all()
+
+
 @pytest.mark.parametrize("intervals", ["residual", "gaussian"])
 def test_the_intervals_of_a_random_walk_hold_their_share_at_every_horizon_and_widen(intervals):
     values = np.random.default_rng(1).normal(size=6000).cumsum() * 0.1

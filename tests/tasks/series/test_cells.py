@@ -1,5 +1,7 @@
 """Numbers and times in local forms, and tables in other encodings."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,21 @@ def test_a_number_that_may_be_either_is_read_by_the_tables_own_separator_and_sai
 def test_what_is_no_number_in_any_form_is_refused(tmp_path, cell):
     with pytest.raises(DataError, match="row 3, column 'a': expected a number, found "):
         read_table(write(tmp_path, f"a;b\n1;1\n{cell};2\n"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "advice"),
+    [
+        (["m1", "m2", "m1"], "if it names the series of each row, say --id 'a'; else choose other columns"),
+        (["25.09.24 00.00", "25.09.24 01.00", "25.09.24 02.00"], "--time 'a' and how they are written with --time-for"),
+        (["1", "2", "x1"], "mend it, leave it empty if it is missing"),
+        (["red", "green", "blue"], "'red'; choose other columns with --target"),
+    ],
+)
+def test_a_column_that_is_no_number_is_told_from_a_cell_that_is_none(tmp_path, cells, advice):
+    text = "a;b\n" + "".join(f"{cell};{i}\n" for i, cell in enumerate(cells))
+    with pytest.raises(DataError, match=r"column 'a': expected a number, found .*" + re.escape(advice)):
+        read_table(write(tmp_path, text), Layout(header="yes"))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import pytest
 
 from recollect.data.files import DataError
 from recollect.report.series import plot
+from recollect.tasks.series import data
 from recollect.tasks.series.tables.gaps import bridged, close_gaps, trim
 from recollect.tasks.series.tables.layout import Layout
 from recollect.tasks.series.tables.table import read_table
+from recollect.tasks.series.task import SeriesTask
 from recollect.tasks.series.use import history
 from tasks.series.cases import write
 
@@ -18,9 +20,9 @@ def test_missing_values_at_the_ends_are_left_out_with_a_note(tmp_path):
     found, notes = trim(read_table(path))
     assert found.values.tolist() == [[2, 2], [3, 3], [4, 4]]
     assert found.times.after(1) == ["4"]
-    assert "1 rows at the begin" in notes[0]
+    assert "rows at the beginning that miss a value: 1;" in notes[0]
     assert "begins at row 3" in notes[0]
-    assert "2 rows at the end" in notes[1]
+    assert "rows at the end that miss a value: 2;" in notes[1]
     assert "ends with row 5" in notes[1]
 
 
@@ -35,6 +37,14 @@ def test_gaps_inside_are_closed_by_lines_or_held_and_counted(tmp_path):
     assert counts.tolist() == [[True, True], [False, True], [False, False], [True, True]]
     with pytest.raises(DataError, match="row 3, column 'a': expected a number, found a missing one"):
         close_gaps(table, "refuse")
+
+
+def test_the_summary_counts_what_is_missing_in_the_table_whatever_fills_it(tmp_path):
+    path = write(tmp_path, "x\n" + "".join(f"{'nan' if t % 10 == 5 else t % 7}\n" for t in range(100)))
+    for fill in ("linear", "mask"):
+        found = SeriesTask.data_summary(data.load(path, fill=fill))
+        missing = {part: row["missing values"] for part, row in found.splits.items()}
+        assert missing == {"train": 7, "valid": 1, "test": 2}
 
 
 def test_columns_that_are_empty_or_never_meet_are_refused(tmp_path):

@@ -61,14 +61,20 @@ def test_rows_in_any_order_are_sorted_with_a_note(tmp_path):
     found = read(tmp_path, ["2024-03-04", "2024-03-03", "2024-03-05", "2024-03-02"])
     assert found.values[:, 0].tolist() == [3, 1, 0, 2]
     assert found.rows == [5, 3, 2, 4]
-    assert "2 rows stand after a later one, the first row 3: sorted by time" in found.notes[0]
+    assert "rows that stand after a later one: 2, the first row 3; sorted by time" in found.notes[0]
 
 
 @pytest.mark.parametrize(("aggregate", "value"), [("mean", 3.0), ("sum", 6.0), ("last", 4.0)])
 def test_a_time_that_comes_twice_is_aggregated_with_a_note(tmp_path, aggregate, value):
     found = read(tmp_path, [1, 2, 2, 3], [1, 2, 4, 5], aggregate=aggregate)
     assert found.values[:, 0].tolist() == [1, value, 5]
-    assert f"1 times come more than once, again first in row 4: the {aggregate} of each" in found.notes[0]
+    assert f"more than once: 1, with other values 1, again first in row 4; the {aggregate} of each" in found.notes[0]
+
+
+def test_copies_of_a_row_are_told_from_rows_that_contradict_each_other(tmp_path):
+    found = read(tmp_path, [1, 2, 2, 3, 3, 3, 4, 4], [1, 2, 2, 5, 5, 6, 7, ""])
+    assert "times that come more than once: 3, with other values 1, again first in row 4" in found.notes[0]
+    assert found.values[:, 0].tolist() == [1, 2, pytest.approx(16 / 3), 7]
 
 
 def test_what_is_missing_in_one_of_two_rows_is_taken_from_the_other(tmp_path):
@@ -117,7 +123,7 @@ def test_hours_of_a_zone_are_even_when_its_clocks_change(tmp_path, start, twice)
     found = read(tmp_path, walls, zone="Europe/Berlin")
     assert found.values[:, 0].tolist() == list(range(12))
     assert found.times.texts == walls
-    assert any("come twice" in note for note in found.notes) is twice
+    assert any("come twice where the clocks of Europe/Berlin go back: 1; both" in note for note in found.notes) is twice
     after = [moment.strftime("%Y-%m-%d %H:%M") for moment in hours(start, 15, BERLIN)]
     assert found.times.after(3) == after[12:]
     assert found.times.walls()[5].hour == int(walls[5][11:13])
@@ -130,11 +136,36 @@ def test_without_a_zone_a_repeated_hour_is_averaged_and_the_zone_is_asked_for(tm
     assert "if clocks were put back there, name the --zone" in found.notes[0]
 
 
+@pytest.mark.parametrize("minutes", [60, 15])
+def test_without_a_zone_an_hour_that_is_skipped_in_spring_asks_for_it_too(tmp_path, minutes):
+    first = datetime.fromisoformat("2024-03-30T20:00+00:00")
+    moments = [first + timedelta(minutes=k * minutes) for k in range(12 * 60 // minutes)]
+    walls = [moment.astimezone(BERLIN).strftime("%Y-%m-%d %H:%M") for moment in moments]
+    found = read(tmp_path, walls)
+    assert "the first at 2024-03-31 02:00: put in as empty rows; if clocks were put forward" in found.notes[0]
+    day_before = [f"2024-03-30 {hour:02}:00" for hour in range(24) if hour != 2]
+    assert "clocks" not in read(tmp_path, day_before).notes[0]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Sydney", "Asia/Kolkata"])
+def test_a_year_of_local_hours_is_the_same_as_one_in_utc(tmp_path, zone):
+    moments = hours("2024-01-01T00:00", 24 * 366, ZoneInfo(zone))
+    local = read(tmp_path, [moment.strftime("%d.%m.%Y %H:%M") for moment in moments], zone=zone)
+    offset = read(tmp_path, [moment.isoformat() for moment in moments])
+    assert local.values[:, 0].tolist() == offset.values[:, 0].tolist() == list(range(24 * 366))
+    assert local.times.moments == offset.times.moments
+
+
 def test_offsets_that_change_keep_hours_even_and_days_on_the_wall(tmp_path):
     texts = [moment.isoformat() for moment in hours("2024-03-30T22:00", 8, BERLIN)]
     assert {text[-6:] for text in texts} == {"+01:00", "+02:00"}
     found = read(tmp_path, texts)
-    assert (len(found.values), found.notes) == (8, ())
+    assert len(found.values) == 8
+    (note,) = found.notes
+    assert "offsets from UTC change between +01:00 and +02:00" in note
+    assert "times ahead keep +02:00; name the --zone for its clocks" in note
+    named = read(tmp_path, texts, zone="Europe/Berlin")
+    assert (named.values.tolist(), named.notes) == (found.values.tolist(), ())
     assert found.times.after(1) == ["2024-03-31T08:00:00+02:00"]
     days = [f"2024-03-{day}T00:00:00+01:00" for day in range(28, 32)]
     days.append("2024-04-01T00:00:00+02:00")
@@ -146,7 +177,7 @@ def test_offsets_that_change_keep_hours_even_and_days_on_the_wall(tmp_path):
 def test_times_that_a_zone_never_had_are_left_out_with_their_row(tmp_path):
     found = read(tmp_path, [f"2024-03-31 0{h}:30" for h in (0, 1, 2, 3)], zone="Europe/Berlin")
     assert found.values[:, 0].tolist() == [0, 1, 3]
-    assert "1 rows have a time that the clocks of Europe/Berlin skip, the first row 4" in found.notes[0]
+    assert "rows with a time that the clocks of Europe/Berlin skip: 1, the first row 4; left out" in found.notes[0]
     with pytest.raises(DataError, match="--zone: expected a time zone such as Europe/Berlin or UTC, found 'Mars'"):
         read(tmp_path, ["2024-03-31 00:30"], zone="Mars")
 

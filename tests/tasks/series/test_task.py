@@ -28,6 +28,8 @@ class Says:
     class config:  # noqa: N801
         level = 0.8
 
+    spread = torch.ones(1)
+
     def __init__(self, plus=0.0, half=1.0):
         self.plus, self.half = plus, half
 
@@ -95,6 +97,19 @@ def test_errors_are_told_in_the_datas_own_units_too(tmp_path):
     assert rival["mae_raw"] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
     deviation = task.data.scaler.deviation[0]
     assert rival["mse"] == pytest.approx(rival["mse_raw"] / deviation**2, rel=1e-6)
+
+
+def test_the_advice_to_use_the_line_is_one_that_gives_it(table, tmp_path):
+    """A run of `ar` with other settings is told more than `--model ar`."""
+    runs.train(SeriesTask, configure(table, "ar", ridge=10, lookback=24), str(tmp_path / "far"))
+    loaded = runs.load(tmp_path / "far")
+    advice = loaded.task.instead["linear"]
+    assert advice == "--model ar --set ridge=0.0001"
+    runs.train(SeriesTask, configure(table, "ar", ridge=0.0001, lookback=24), str(tmp_path / "near"))
+    near = runs.load(tmp_path / "near")
+    assert near.task.evaluate(near.model, "valid")["mse"] == pytest.approx(
+        near.task.baselines("valid")["linear"], rel=1e-4
+    )
 
 
 def test_the_baselines_by_hand():

@@ -19,15 +19,15 @@ from tasks.series.cases import configure, write
 
 
 def test_a_series_that_never_changes_is_forecast_all_the_same(tmp_path):
-    path = write(tmp_path, "a\n" + "7\n" * 60)
+    path = write(tmp_path, "a\n" + "7\n" * 300)
     found = runs.train(SeriesTask, configure(path, "ar"), str(tmp_path / "run"))
     assert found["mse"] == pytest.approx(0, abs=1e-9)
     assert found["mase"] is None
     assert "mase –" in SeriesTask.headline(found)
     SeriesTask.table(evaluation.evaluate(str(tmp_path / "run"), split="test"))
-    assert [row.mean for row in forecast(Forecaster.of_run(runs.load(tmp_path / "run")), path)] == pytest.approx(
-        [7.0] * 4
-    )
+    rows = list(forecast(Forecaster.of_run(runs.load(tmp_path / "run")), path))
+    assert [row.mean for row in rows] == pytest.approx([7.0] * 4)
+    assert (rows[0].lower, rows[0].upper) == pytest.approx((7.0, 7.0))
 
 
 @pytest.fixture
@@ -78,6 +78,19 @@ def test_bounds_that_are_missing_are_said_to_be(solved, table, tmp_path):
     assert note.startswith("no intervals from 3 points ahead on: to calibrate them at 80% takes 10 windows")
 
 
+@pytest.mark.parametrize(("intervals", "words"), [("residual", "no intervals"), ("gaussian", "intervals are the mod")])
+def test_a_run_without_a_validation_says_so_of_its_intervals(table, tmp_path, intervals, words):
+    runs.train(SeriesTask, configure(table, "ar", intervals=intervals), str(tmp_path / "run"))
+    run = runs.load(tmp_path / "run")
+    run.model.spread.zero_()  # as a run that was stopped before its first validation has it
+    forecaster = Forecaster.of_run(run)
+    lower = np.array([np.nan if row.lower is None else row.lower for row in forecast(forecaster, table)])
+    (note,) = forecaster.missing_bounds(lower.reshape(2, -1).T)
+    assert note.startswith(words)
+    assert "stopped before its first validation" in note
+    assert note in SeriesTask.table(run.task.figures(run.model, "test") | {"split": "test"})[2]
+
+
 def test_missing_rows_are_filled_like_empty_ones(used, tmp_path):
     lines = hourly().split("\n")
     absent = write(tmp_path, "\n".join(lines[:101] + lines[104:]), "absent.csv")
@@ -121,13 +134,30 @@ def test_what_a_bridge_ends_at_is_what_was_measured(used, tmp_path):
     cells = lines[103].split(",")
     raised = "\n".join([*lines[:103], ",".join([cells[0], str(float(cells[1]) + 3), cells[2]]), *lines[104:]])
     before, after = (list(fill(used, write(tmp_path, t, "gap.csv"))) for t in (text, raised))
-    assert [b.mean - a.mean for a, b in zip(before, after, strict=True)] == pytest.approx([1, 2], abs=1e-5)
+    first, second = (b.mean - a.mean for a, b in zip(before, after, strict=True))
+    assert 0.5 < first < second < 3
 
 
 def test_before_its_first_value_nothing_is_said_of_a_column(used, tmp_path):
     assert list(fill(used, write(tmp_path, hourly(missing={(0, 0), (1, 0)}), "late.csv"))) == []
     with pytest.raises(DataError, match="before row 22, found 20"):
         list(fill(used, write(tmp_path, hourly(rows=21, missing={(20, 0)}), "short.csv")))
+
+
+def test_a_series_that_ends_early_is_forecast_from_its_own_end(tmp_path):
+    rows = [(f"{t},{name},{t % 12 + offset}\n", t, name) for t in range(300) for name, offset in (("a", 0), ("b", 50))]
+    path = write(tmp_path, "t,id,x\n" + "".join(text for text, _, _ in rows), "whole.csv")
+    runs.train(SeriesTask, configure(path, "ar", id="id", time="t"), str(tmp_path / "run"))
+    early = [text for text, t, name in rows if name == "a" or t < 298]
+    model = load(tmp_path / "run")
+    whole, found = model.forecast(path), model.forecast(write(tmp_path, "t,id,x\n" + "".join(early), "early.csv"))
+    assert found.times == whole.times
+    assert np.isnan(found.lower).tolist() == [[False, False]] * 2 + [[False, True]] * 2
+    assert found.mean == pytest.approx(np.array([[t % 12, t % 12 + 50] for t in range(300, 304)]), abs=0.1)
+    assert found.mean[:, 0].tolist() == whole.mean[:, 0].tolist()
+    (note,) = found.notes
+    assert "series that end before the others: 1, the first 'b'" in note
+    assert whole.notes == ()
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])

@@ -114,7 +114,7 @@ def _download(file: KnownFile, folders: list[Path], origin: str) -> Path:
     by_hand = f"put it by hand at {' or '.join(str(folder / file.path) for folder in folders)}"
     if file.address is None:
         source = f" (it is {origin})" if origin else ""
-        raise DataError(
+        raise Unreachable(
             f"expected {file.path} in the data folder, found none, and it has no address to download{source}; "
             f"{by_hand}, packed or not, or name the folder that holds it with --data-dir"
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from ...core.files import read_file
+from ..errors import Unreachable
 from ..files import DataError, StrPath
 from ..sound.listing import Recording, find_recordings, label_by_name
 from .download import KnownFile, data_folders, find_files
@@ -131,7 +132,7 @@ class SoundSet(KnownSet):
         for folder in folders:
             if (folder / self.folder).is_dir():
                 return folder / self.folder
-        raise DataError(
+        raise Unreachable(
             f"expected {self.folder} in the data folder, found none, and it has no address to download (it is "
             f"{self.origin}); put it by hand at {' or '.join(str(folder / self.folder) for folder in folders)}, or "
             "name the folder that holds it with --data-dir"

@@ -7,7 +7,7 @@ from typing import Any
 from ...core.language import language, localize
 from . import curves, heatmap, rows
 from .looks import Keys
-from .svg import escape, picture, tag, words, wrapped
+from .svg import BOLD, escape, picture, tag, words, wrapped
 
 Chart = dict[str, Any]
 TEXTS = ("title", "x", "y", "unit", "level_name")  # of a chart, that are shown
@@ -88,7 +88,7 @@ def size(drawn: str) -> tuple[float, float]:
 def part(chart: Chart, wide: float, keys: Keys, *, names: bool = True, title: bool = True) -> Part:
     drawn = draw(chart, wide, keys, names=names)
     name = chart["title"] if "title" in chart.get("kept", ()) else localize(chart["title"])
-    return Part(wrapped(name, wide, HEAD) if title and name else [], drawn, *size(drawn))
+    return Part(wrapped(name, wide, HEAD * BOLD) if title and name else [], drawn, *size(drawn))
 
 
 def compose(title: str, grid: Sequence[Sequence[Chart]], wide: float, keys: Keys | None = None, note: str = "") -> str:
@@ -97,7 +97,7 @@ def compose(title: str, grid: Sequence[Sequence[Chart]], wide: float, keys: Keys
     title, note = localize(title), localize(note)
     inside: list[str] = []
     y = 0.0
-    for line in wrapped(title, wide, TITLE) if title else ():
+    for line in wrapped(title, wide, TITLE * BOLD) if title else ():
         y += TITLE + 5
         inside.append(tag("text", escape(line), x=0.0, y=y - 4, class_="strong", font_size=TITLE))
     for line in wrapped(note, wide) if note else ():

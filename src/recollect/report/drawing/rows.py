@@ -9,10 +9,11 @@ from ...core.language import localize
 from .looks import Keys, Look
 from .points import LEAST, describe, read
 from .scale import Scale, roomy, span
-from .svg import escape, fitted, mark, picture, style_classes, tag, width, words, wrapped
+from .svg import BOLD, SIZE, escape, fitted, mark, picture, style_classes, tag, width, words, wrapped
 
 NARROW = 400  # below this, a name stands above its row
 TIER = 15.0  # between the names of two levels
+MANY = 10  # rows from which on they stand closer, so that a screen holds them
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,12 @@ def draw(chart: dict[str, Any], wide: float, keys: Keys) -> str:
     scale = Scale(low, high, names + 12, wide - side - 12, log)
     labels = _place_levels(levels, scale, wide)
     top = 8 + TIER * (max((label.tier for label in labels), default=-1) + 1)
-    pitch = 36.0 if above else 26.0
+    many = len(rows) > MANY
+    pitch = (30.0 if many else 36.0) if above else (20.0 if many else 26.0)
     parts, bands, y = [], [], top + pitch / 2
     for row, text in zip(rows, said, strict=True):
         if row.heading:
-            parts.append(words(0, y + 4, fitted(row.heading, wide), "strong"))
+            parts.append(words(0, y + 4, fitted(row.heading, wide, SIZE * BOLD), "strong"))
             y += 22
         parts += _row(row, text, scale, y, wide, names, above, dots)
         bands.append((y - 1, y + pitch / 2) if above else (y - pitch / 2, y + pitch / 2))

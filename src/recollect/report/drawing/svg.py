@@ -9,6 +9,7 @@ from ...core.language import breakable
 from .looks import Look
 
 SIZE = 12.5  # of the letters in a chart
+BOLD = 1.1  # times as wide are letters in bold
 MARKS = (  # corners around the middle
     tuple((4 * math.cos(math.tau * i / 20), 4 * math.sin(math.tau * i / 20)) for i in range(20)),  # circle
     ((-3.6, -3.6), (3.6, -3.6), (3.6, 3.6), (-3.6, 3.6)),  # square

@@ -235,15 +235,24 @@ def _sample(standing: Standing) -> Any:
 def list_facts(heat: Summary) -> list[tuple[str, list[str]]]:
     """How the rows were made: each fact with the values that occur."""
     rows = [row for standing in heat.standings for row in (*standing.rows, *standing.failed)]
-    search = [row["search"] for row in rows if isinstance(row.get("search"), dict)]
     found = {
         "rule": [localize((row.get("metric") or {}).get("rule") or "") for row in rows],
         "data": [", ".join(str(row[key]) for key in ("data", "split") if row.get(key)) for row in rows],
         "code": [row.get("commit") for row in rows],
         "machine": [describe_machine(row.get("machine")) for row in rows],
-        "search": ["; ".join(f"{key} {value}" for key, value in one.items()) for one in search],
+        "search": [describe_search(row) for row in rows if isinstance(row.get("search"), dict)],
     }
     return [(name, list(dict.fromkeys(str(text) for text in texts if text))) for name, texts in found.items()]
+
+
+def describe_search(row: dict[str, Any]) -> str:
+    """The rates that were tried for an entry, each with what it was worth on validation, and the one taken."""
+    tried = []
+    for trial in row["search"]["tried"]:
+        value = f"{trial['value']:.4g}" if numbers.known(trial.get("value")) else localize("failed")
+        tried.append(f"{trial['rate']:g} → {value}")
+    taken = localize("the rate with the lowest value on validation")
+    return f"{row['entry']}: {', '.join(tried)}; {taken}: {row['search']['lr']:g}"
 
 
 def list_runs(heat: Summary) -> list[tuple[str, list[Any], str]]:

@@ -88,6 +88,10 @@ class CaptioningTask(DecodingTask[D, Artifacts]):
         """Whether the captions of a part are all that are true, so that one of them is right and any other wrong."""
         return part.held_out is not None
 
+    def judge(self, part: Any, text: str, references: Sequence[str]) -> dict[str, bool]:
+        """In which ways a caption is right: `exact`, where it is one of the references."""
+        return {"exact": text in references}
+
     @staticmethod
     @abstractmethod
     def look(run: LoadedRun[Any, Any], image: str | None, layer: int | None, head: int | None) -> Looked:
@@ -207,12 +211,14 @@ class CaptioningTask(DecodingTask[D, Artifacts]):
             "seconds": seconds,
             "search": f"beam {search.beam}, length penalty {search.length_penalty}",
         }
-        right = np.array([text in some for text, some in zip(texts, references, strict=True)])
-        found["pieces"] = {"exact": pieces.cut(right)}
+        judged = [self.judge(part, text, some) for text, some in zip(texts, references, strict=True)]
+        right = {name: np.array([one[name] for one in judged]) for name in judged[0]}
+        found |= {name: float(each.mean()) for name, each in right.items()}
+        found["pieces"] = {"exact": pieces.cut(right["exact"])}
         groups = {name: which[: len(texts)] for name, which in self.groups(part).items()}
         if groups:
             found["exact_by"] = {
-                name: {"exact": float(right[which].mean()), "images": int(which.sum())}
+                name: {kind: float(each[which].mean()) for kind, each in right.items()} | {"images": int(which.sum())}
                 for name, which in groups.items()
                 if which.any()
             }

@@ -40,7 +40,7 @@ def opened(source: StrPath | bytes, name: str, noun: str) -> Iterator[Any]:
     """A file or its content as Pillow opens it; whatever is raised while it is read becomes one line."""
     from PIL import Image
 
-    content: Any = io.BytesIO(source) if isinstance(source, bytes) else open_picture(source)
+    content: Any = io.BytesIO(source) if isinstance(source, bytes) else open_picture(source, noun)
     try:
         with content, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's doubts about a file are no errors, and its limit is ours below
@@ -69,19 +69,19 @@ def picture_formats() -> tuple[str, ...]:
     return tuple(name for name in Image.ID if name != "EPS")
 
 
-def open_picture(path: StrPath) -> BinaryIO:
-    """A picture's file, opened: a regular one that is neither empty nor too large."""
+def open_picture(path: StrPath, noun: str = "picture") -> BinaryIO:
+    """The file of a picture or film, opened: a regular one that is neither empty nor too large."""
     try:
         file = open_regular(path)
     except FileError as error:
-        raise PictureError(str(error).replace("a regular file", "a picture")) from None
+        raise PictureError(str(error).replace("a regular file", f"a {noun}")) from None
     except OSError as error:
-        raise PictureError(f"{path}: expected a picture, found {error.strerror or error}") from None
+        raise PictureError(f"{path}: expected a {noun}, found {error.strerror or error}") from None
     size = os.fstat(file.fileno()).st_size
     if not 0 < size <= PICTURE_BYTES:
         file.close()
         found = f"a file of {size:,} bytes, more than {PICTURE_BYTES:,}" if size else "an empty file"
-        raise PictureError(f"{path}: expected a picture, found {found}")
+        raise PictureError(f"{path}: expected a {noun}, found {found}")
     return file
 
 

@@ -140,7 +140,8 @@ class CaptionsTask(CaptioningTask[Captioned]):
         if self.flip or self.crop:
             images = apply_views(images, batch.view)
         losses = self.losses(model, batch.x, batch.y, model.encode(images), self.config.smoothing)
-        return Loss(losses.sum() / (batch.y != self.data.tokenizer.pad).sum(), batch.tokens)
+        terms = (batch.y != self.data.tokenizer.pad).sum()
+        return Loss(losses.sum() / terms, batch.tokens, terms=terms)
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return (*batch.x.shape, batch.images.shape[1])

@@ -1,7 +1,7 @@
 """Captions as tokens: a vocabulary from the training part, and the tokens of every part with their pictures."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,21 +22,8 @@ def assemble(
     source: PictureSource, found: Loaded, pixels: int, least: int | None, longest: int, artifacts: Artifacts | None
 ) -> Captioned:
     """Captioned pictures with a vocabulary of the training captions, or that of `artifacts`."""
-    splits: dict[str, dict[str, Any]] = {
-        split: rows | {"images": found.arrays[split], "sha256": found.hashes[split], "count": len(rows["name"])}
-        for split, rows in found.content["splits"].items()
-    }
     notes: list[str] = list(found.content["notes"])
-    if source.whole:
-        splits = {split: splits["valid"] for split in SPLITS if "valid" in splits}
-    for split in ("train", "valid"):
-        if split not in splits:
-            total = sum(part["count"] for part in splits.values())
-            some = f"{total:,} pictures in all" if total else "; ".join(notes) or "no picture that can be read"
-            raise DataError(
-                f"expected pictures for the {split} part of {source.name}, found none ({some}); give more pictures, "
-                "another share, or lists of each part"
-            )
+    splits = used_splits(found, "images", source, "picture", notes)
     tokenizer = tokenizer_of(splits["train"]["captions"], least) if artifacts is None else artifacts.tokenizer
     parts = {
         name: _part(split, tokenizer, longest if name == "train" else None, notes) for name, split in splits.items()
@@ -55,6 +42,34 @@ def assemble(
         mirrored=source.mirrored,
         files=list_files(source.paths, encoding=None),
     )
+
+
+class Source(Protocol):
+    """Where captioned things come from."""
+
+    name: str
+    whole: bool  # whether every split is the whole source
+
+
+def used_splits(
+    found: Loaded, pixels: str, source: Source, noun: str, notes: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """What the cache holds of each split, its arrays under the name `pixels`; training and validation are there."""
+    splits: dict[str, dict[str, Any]] = {
+        split: lists | {pixels: found.arrays[split], "sha256": found.hashes[split], "count": len(lists["name"])}
+        for split, lists in found.content["splits"].items()
+    }
+    if source.whole:
+        splits = {split: splits["valid"] for split in SPLITS if "valid" in splits}
+    for split in ("train", "valid"):
+        if split not in splits:
+            total = sum(part["count"] for part in splits.values())
+            some = f"{total:,} {noun}s in all" if total else "; ".join(notes) or f"no {noun} that can be read"
+            raise DataError(
+                f"expected {noun}s for the {split} part of {source.name}, found none ({some}); give more {noun}s or "
+                "another share"
+            )
+    return splits
 
 
 def tokenizer_of(captions: Iterable[Sequence[str]], least: int | None = None) -> SentenceTokenizer:

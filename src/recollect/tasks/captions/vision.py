@@ -25,6 +25,7 @@ from ...layers.position import sinusoids
 LARGEST_GRID = 8  # a picture is halved until its grid has at most so many cells a side
 GROUP = 8  # channels of a group
 WIDEST = 512  # channels; they double up to this
+MOST_PLANES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,7 @@ class Config:
     self_attention: bool = False
     near: bool = False
     dropout: float = 0.0
+    planes: int = at_least(1, default=3, most=MOST_PLANES)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -102,7 +104,7 @@ class Vision(nn.Module):
         super().__init__()
         self.config = config
         channels = config.channels
-        self.stem = nn.Conv2d(3, channels, 3, 2, 1, bias=False)
+        self.stem = nn.Conv2d(config.planes, channels, 3, 2, 1, bias=False)
         self.stem_norm = norm(channels)
         stages: list[nn.Module] = []
         for level in range(1, config.halvings):
@@ -139,9 +141,12 @@ class Vision(nn.Module):
         return Memory(values, valid, None, (rows, columns))
 
     def check(self, images: Tensor) -> None:
-        if images.dim() != 4 or images.shape[1] != 3 or min(images.shape[2:]) < 2 or not images.is_floating_point():
+        planes = self.config.planes
+        fits = images.dim() == 4 and images.shape[1] == planes and min(images.shape[2:]) >= 2
+        if not fits or not images.is_floating_point():
             raise ContractError(
-                "vision: expected pictures as numbers from 0 to 1 of shape (batch, 3, height ≥ 2, width ≥ 2), "
+                "vision: expected pictures as numbers from 0 to 1 of shape "
+                f"(batch, {planes}, height ≥ 2, width ≥ 2), "
                 f"found {images.dtype} {tuple(images.shape)}"
             )
 

@@ -16,6 +16,8 @@ NAMES = {  # of columns, in headers
     "label": {"label", "labels", "class", "category", "target", "sentiment", "gold_label", "y"},
     "text": {"text", "sentence", "review", "document", "comment", "phrase", "title", "tweet", "x"},
 }
+NAMES["label"] |= {"标签", "标注", "类别", "分类", "情感"}
+NAMES["text"] |= {"文本", "内容", "正文", "句子", "评论", "标题"}
 
 
 def is_table(path: Path) -> bool:

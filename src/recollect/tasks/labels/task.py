@@ -39,7 +39,7 @@ from .labelled import Artifacts, Labelled, Part, load_artifacts, summarize
 from .recordings import are_sounds
 from .rows import Batch, Rows, SoundRows
 from .settings import Config, DataConfig
-from .sources import NAMES, SOUNDS, TONES, find_images
+from .sources import NAMES, OPINIONS, SOUNDS, TONES, find_images
 
 COUNTED = ("bag",)
 BINS = 15
@@ -51,7 +51,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     name = "labels"
     models = (*COUNTED, *KINDS)
-    instead: ClassVar[Mapping[str, str]] = {"bag of words": "--model bag"}
+    instead: Mapping[str, str] = {"bag of words": "--model bag"}
     default = "gru"
     data_config = DataConfig
     task_config = Config
@@ -120,7 +120,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
         If the run's own tables have a header, theirs begin with one too, unless there stands a label that it knows.
         """
-        own_test = len(data) == 1 and data[0] in ("mnist", *SOUNDS, TONES)
+        own_test = len(data) == 1 and data[0] in ("mnist", *SOUNDS, TONES, OPINIONS)
         if own_test or find_images(data) is not None:
             return replace(config, data=tuple(data), valid=(), test=())
         if are_sounds(data, config.encoding):
@@ -226,7 +226,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
     def loss(self, model: nn.Module, batch: Batch, carry: Any = None) -> Loss:
         value = cross_entropy(answers(model, batch), batch.y, label_smoothing=self.config.smoothing)
-        return Loss(value, batch.tokens)
+        return Loss(value, batch.tokens, terms=len(batch.y))
 
     @property
     def repeats(self) -> bool:

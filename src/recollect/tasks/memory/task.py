@@ -200,7 +200,7 @@ class MemoryTask(StackedModels, Task[Test, Test]):
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
         """Over the steps at which something is asked, and no others."""
         losses = self.losses(answers(model, batch.x, batch.at), batch.y)
-        return Loss(losses.mean(), batch.y.shape[0] * batch.x.shape[1])
+        return Loss(losses.mean(), batch.y.shape[0] * batch.x.shape[1], terms=losses.numel())
 
     def losses(self, logits: Tensor, y: Tensor) -> Tensor:
         """Nats, or squared errors, of each answer: B A."""

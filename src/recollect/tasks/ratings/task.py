@@ -50,7 +50,7 @@ class RatingsTask(Task[Ratings, Artifacts]):
     unsized = ("features", "biases")
     sequential = False
     metric = "rmse"
-    instead: ClassVar[Mapping[str, str]] = {"biases": "--model biases"}
+    instead: Mapping[str, str] = {"biases": "--model biases"}
     bounds = ("noise",)
 
     def __init__(self, config: Config, data: Ratings, device: torch.device | str = "cpu", seed: int = 0) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BASELINES = ("naive", "seasonal naive", "mean", "linear", "markov 1", "markov 2")
 BINS = 16  # of the Markov chains
+RIDGE = 0.0001  # of the least squares
 
 
 class Baselines:
@@ -77,7 +78,7 @@ def fit_linear(task: "SeriesTask") -> Callable[[Tensor], Tensor] | None:
     settings = ModelConfig(model="ar", normalise="last", series=columns, lookback=task.lookback, horizon=config.horizon)
     model = settings.build().to(task.device)
     try:
-        model.solve(task.measured_windows(joint=False), ridge=1e-4)
+        model.solve(task.measured_windows(joint=False), ridge=RIDGE)
     except DataError:
         return None
     return lambda x: model(x)[..., 0].detach()

@@ -7,7 +7,8 @@ column; a row is a line of the file, counted from 1.
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ class Series:
     fingerprint: str
     notes: list[str]
     beside: Beside = NOTHING
+    missing: Mapping[str, int] = field(default_factory=dict)  # values of each part that the table lacks
 
 
 def load(
@@ -85,7 +87,20 @@ def load(
     for part in (*numbers, "\n".join(table.times.texts).encode()):
         digest.update(np.ascontiguousarray(part).tobytes() if isinstance(part, np.ndarray) else part)
     name = table.path if table.path in NAMES else Path(table.path).name
-    return Series(name, table.columns, values, seen, table.times, splits, scaler, digest.hexdigest(), notes, beside)
+    lacks = np.isnan(table.values)
+    return Series(
+        name=name,
+        columns=table.columns,
+        values=values,
+        seen=seen,
+        times=table.times,
+        splits=splits,
+        scaler=scaler,
+        fingerprint=digest.hexdigest(),
+        notes=notes,
+        beside=beside,
+        missing={part: int(lacks[start:stop].sum()) for part, (start, stop) in splits.items()},
+    )
 
 
 def prepare(table: Table, fill: FillName) -> tuple[Table, np.ndarray, np.ndarray, list[str]]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...data.files import DataError
-from .calibration import explain_missing
+from .calibration import explain_missing, explain_uncalibrated
 from .scaler import Scaler
 
 
@@ -112,5 +112,7 @@ def tabulate(found: dict[str, Any]) -> tuple[Sequence[str], list[list[str]], lis
 
 def missing_intervals(figures: Mapping[str, Any], horizon: int) -> list[str]:
     """A line on the points ahead that have no interval, where there are any."""
+    if not figures.get("calibrated", True):
+        return [explain_uncalibrated(not figures["bounded"])]
     first = figures["bounded"] + 1
     return [explain_missing(first, figures["level"])] if first <= horizon else []

@@ -74,7 +74,11 @@ def fit_scaler(
     wild = ~(np.isfinite(mean) & np.isfinite(deviation))
     if wild.any():
         column = columns[int(wild.argmax())]
-        raise DataError(f"{path}: expected numbers of a size that can be squared, found larger ones in {column!r}")
+        largest = float(np.abs(train[:, int(wild.argmax())]).max())
+        raise DataError(
+            f"{path}: expected numbers of a size that can be squared, found {largest:.3g} in {column!r}; mend it, or "
+            "leave it empty if it is missing"
+        )
     # what is left of a constant after rounding is no deviation
     still = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
     notes = []

@@ -27,7 +27,8 @@ from ...layers import LAYERS
 from ...models.body import KINDS, StackedModels, kind_of
 from . import calibration, data, probe
 from . import model as forecaster
-from .baselines import Baselines
+from .baselines import RIDGE, Baselines
+from .covariates import Covariates
 from .data import Series
 from .effect import Beside
 from .errors import Errors, format_error, missing_intervals, summarize, tabulate
@@ -74,8 +75,8 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
     task_config = Config
     exports = SeriesExports()
     unsized = ("ar",)
-    instead: ClassVar[Mapping[str, str]] = {
-        "linear": "--model ar",
+    instead: Mapping[str, str] = {
+        "linear": f"--model ar --set ridge={RIDGE}",
         "naive": "forecast the last value",
         "seasonal naive": "forecast the last season again",
         "markov 1": "forecast by a Markov chain of the last value",
@@ -91,6 +92,8 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         scaled = data.scaler.shrink(data.values)
         self.values = torch.from_numpy(scaled).to(self.device, torch.float32)  # N C
         self.seen = None if data.seen.all() else torch.from_numpy(data.seen).to(self.device)
+        if data.scaler.covariates != Covariates():
+            self.instead = {**self.instead, "linear": f"{self.instead['linear']}, with nothing beside the series"}
         first = data.seen.argmax(axis=0)  # the row of each series' first value: late ones begin in a long table
         self.late = torch.from_numpy(first).to(self.device) if first.any() else None
         self.known, self.past = (  # N G K and N G P
@@ -146,7 +149,7 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
     @classmethod
     def data_summary(cls, data: Series) -> DataSummary:
         splits = {
-            split: {"rows": stop - start, "missing values": int((~data.seen[start:stop]).sum())}
+            split: {"rows": stop - start, "missing values": data.missing.get(split, 0)}
             for split, (start, stop) in data.splits.items()
         }
         facts: dict[str, int | str] = {"series": len(data.columns), "period": data.scaler.period}
@@ -272,7 +275,8 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         losses = model.losses(model(batch.x, batch.y, batch.beside), batch.y, self.config.loss)  # type: ignore[operator]
         if batch.counts is None:
             return Loss(losses.mean(), losses.numel())
-        return Loss((losses * batch.counts).sum() / batch.counts.sum().clamp(min=1), losses.numel())
+        terms = batch.counts.sum()
+        return Loss((losses * batch.counts).sum() / terms.clamp(min=1), losses.numel(), terms=terms)
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return tuple(batch.x.shape[:2])
@@ -359,6 +363,7 @@ class SeriesTask(StackedModels, Task[Series, Scaler]):
         level: Any = model.config.level  # type: ignore[union-attr]
         apart = len(origins) // (self.lookback + self.config.horizon)  # windows that share no row
         found = {"windows": len(origins), "horizon": self.config.horizon, "rule": self.rule(split)}
+        found["calibrated"] = bool(model.spread.any())  # type: ignore[union-attr,operator]
         found["pieces"] = {"mse": pieces.cut(torch.cat(by_window).cpu(), min(pieces.MOST, max(1, apart)))}
         return self._summarize(errors, level) | found
 

@@ -14,9 +14,12 @@ import numpy as np
 
 from ...core.trained import Array, TrainedModel
 from ...data.files import DataError
+from .backtest import Backtest, backtest
+from .bridge import measure_bridges
+from .calibration import windows_needed
 from .covariates import count_known, read_beside
 from .data import prepare
-from .forecaster import Forecaster
+from .forecaster import Ahead, Forecaster
 from .settings import POINTS
 from .tables.gaps import close_gaps, used_rows
 from .tables.table import Table
@@ -73,7 +76,7 @@ class Forecast:
 class SeriesModel(TrainedModel):
     """A forecaster: it goes on with tables, and fills their gaps."""
 
-    methods = ("forecast", "fill")
+    methods = ("forecast", "fill", "backtest")
 
     def prepare(self, steps: int = 0) -> None:
         _ = self._forecaster
@@ -114,10 +117,26 @@ class SeriesModel(TrainedModel):
             for values in ([getattr(row, name) for row in rows] for name in ("mean", "lower", "upper"))
         )
         mean, lower, upper = (np.array(part).reshape(shape).T for part in numbers)
-        notes = [*self._reading_notes(known), *self._forecaster.missing_bounds(lower)]
+        behind = rows_behind(known.part(*used_rows(known)))
+        notes = [*self._reading_notes(known), *self._forecaster.missing_bounds(lower[:, [not rows for rows in behind]])]
+        if any(behind):
+            first = next(column for column, rows in zip(known.columns, behind, strict=True) if rows)
+            notes.append(
+                f"{known.path}: series that end before the others: {sum(map(bool, behind)):,}, the first {first!r}; "
+                "they are forecast from where they end, and bounds are given as far from there as the run's horizon"
+            )
         if len(times) < (self._forecaster.horizon if horizon is None else horizon):
             notes.append(f"{known.path}: {len(times):,} points are forecast, as far as what is known ahead goes")
         return Forecast(known.columns, times, mean, lower, upper, known, tuple(notes))
+
+    def backtest(self, table: Any, horizon: int | None = None, *, most: int = 400) -> Backtest:
+        """Forecasts from at most so many origins of a table, as they would have been made then, beside what came.
+
+        >>> model = recollect.load("demo-series")
+        >>> model.backtest("sunspots", most=3).mean.shape
+        (3, 6, 1)
+        """
+        return backtest(self._forecaster, self.open(table), horizon, most)
 
     def _reading_notes(self, table: Table) -> list[str]:
         """What was changed in a table; rows of what is known ahead alone are no rows that miss something."""
@@ -128,9 +147,11 @@ class SeriesModel(TrainedModel):
         return list(fill(self._forecaster, self.open(table)))
 
     def open(self, table: Any) -> Table:
-        """A table with the columns of the run, from a file or from memory."""
+        """A table with the columns of the run, from a file or from memory; one that was opened stays as it is."""
         from ...data import tables
 
+        if isinstance(table, Table):
+            return table
         if not tables.is_table(table):
             return self._forecaster.open_file(str(table))
         text = tables.to_csv(table, "the table", self.columns)
@@ -171,11 +192,22 @@ def forecast(forecaster: Forecaster, file: str | Table, horizon: int | None = No
     horizon = horizon or reachable(forecaster, table, stop)
     times = used.times.after(horizon)
     beside = read_beside(table.part(start, len(table.values)), forecaster.scaler.covariates, stop - start, horizon)
-    window = beside.window(len(values) - lookback, len(values), horizon)
-    mean, lower, upper = forecaster.forecast_window(values[-lookback:], horizon, window)
-    for c, column in enumerate(table.columns):
+    parts: dict[int, Ahead] = {}
+    for c, (column, behind) in enumerate(zip(table.columns, rows_behind(used), strict=True)):
+        behind = min(behind, len(values) - lookback)
+        if behind not in parts:
+            last, count = len(values) - behind, horizon + behind
+            window = beside.window(last - lookback, last, count)
+            ahead = forecaster.forecast_window(values[last - lookback : last], count, window)
+            parts[behind] = Ahead(*(part[behind:] for part in ahead))
+        mean, lower, upper = (part[:, c] for part in parts[behind])
         for h, time in enumerate(times):
-            yield Row(time, column, float(mean[h, c]), _known(lower[h, c]), _known(upper[h, c]))
+            yield Row(time, column, float(mean[h]), _known(lower[h]), _known(upper[h]))
+
+
+def rows_behind(table: Table) -> list[int]:
+    """How many rows before the end of a table each series has its last value: those of a long table may end apart."""
+    return [int(own[::-1].argmax()) for own in (~np.isnan(table.values)).T]
 
 
 def reachable(forecaster: Forecaster, table: Table, stop: int) -> int:
@@ -188,59 +220,58 @@ def reachable(forecaster: Forecaster, table: Table, stop: int) -> int:
 def fill(forecaster: Forecaster, file: str | Table) -> Iterator[Row]:
     """Every missing value of a file, in order of time.
 
-    Inside the data (interpolated) a forecast from before the gap is bent so that it meets what was measured after it,
-    its interval closing towards both ends; after a column's last value (extrapolated) it is the forecast alone. Where
-    too little lies before a gap a line is drawn between its ends, without an interval; before a column's first value
-    nothing can be said.
+    Inside the data (interpolated) a forecast from before the gap is bent towards what was measured after it, as far as
+    that tells of the errors inside (see `bridge`); after a column's last value (extrapolated) it is the forecast alone.
+    Where too little lies before a gap, or too few whole stretches of its length are there, a line is drawn between its
+    ends, without an interval; before a column's first value nothing can be said.
     """
     table = file if isinstance(file, Table) else forecaster.open_file(file)
     missing = np.isnan(table.values)
     if missing.all(axis=0).any():
         column = table.columns[int(missing.all(axis=0).argmax())]
         raise DataError(f"{table.path}: expected numbers in column {column!r}, found none")
-    known = _ends_held(table.values)
-    lookback = forecaster.lookback
+    known, lookback = _ends_held(table.values), forecaster.lookback
     beside = read_beside(table, forecaster.scaler.covariates, len(known), 0)
+
+    def ahead(start: int, count: int) -> Ahead:
+        window = beside.window(start - lookback, start, count)
+        return forecaster.forecast_window(known[start - lookback : start], count, window)
+
+    gaps = [gap for gap in sorted(_gaps(missing)) if gap[0] > 0]
+    bridges = measure_bridges(
+        {stop - start for start, stop, _ in gaps if lookback <= start and stop < len(known)},
+        table.values,
+        lookback,
+        lambda start, count: ahead(start, count).mean,
+        level=forecaster.level,
+        needed=windows_needed(forecaster.level),
+        deviation=np.array(forecaster.scaler.deviation),
+    )
     found: list[tuple[int, Row]] = []
-    for start, stop, c in sorted(_gaps(missing)):
-        if start == 0:
-            continue
+    for start, stop, c in gaps:
         length, inside = stop - start, stop < len(known)
         how = "interpolated" if inside else "extrapolated"
-        lower = upper = np.full(length, np.nan)
-        if start >= lookback:
-            beside_it = beside.window(start - lookback, start, length + inside)
-            ahead = forecaster.forecast_window(known[start - lookback : start], length + inside, beside_it)
-            mean, low, high = (part[:, c] for part in ahead)
-            if inside:
-                # the forecast misses what was measured next by so much: each point takes its share of that, and
-                # of its variance keeps what a bridge between two known ends has
-                share = np.arange(1, length + 1) / (length + 1)
-                bend = (known[stop, c] - mean[length]) * share
-                narrow = np.sqrt(1 - share)
-                lower = mean[:length] + bend - (mean - low)[:length] * narrow
-                upper = mean[:length] + bend + (high - mean)[:length] * narrow
-                mean = mean[:length] + bend
-            else:
-                lower, upper = low, high
-        elif inside:
-            mean = np.interp(np.arange(start, stop), [start - 1, stop], [known[start - 1, c], known[stop, c]])
-        else:
+        bridge = bridges.get(length)
+        if start < lookback and not inside:
             raise DataError(
                 f"{table.path}, column {table.columns[c]!r}: expected at least {lookback:,} rows, the look-back of the "
                 f"run, before {table.place(start)}, found {start:,}"
             )
+        if not inside:
+            mean, lower, upper = (part[:, c] for part in ahead(start, length))
+        elif start >= lookback and bridge is not None and np.isfinite(bridge.weights[:, c]).all():
+            mean, low, high = (part[:, c] for part in ahead(start, length + 1))
+            bent = mean[:length] + bridge.weights[:, c] * (known[stop, c] - mean[length])
+            lower = bent - (mean - low)[:length] * bridge.shares[:, c]
+            upper = bent + (high - mean)[:length] * bridge.shares[:, c]
+            mean = bent
+        else:
+            mean = np.interp(np.arange(start, stop), [start - 1, stop], [known[start - 1, c], known[stop, c]])
+            lower = upper = np.full(length, np.nan)
         known[start:stop, c] = mean
         for i in range(length):
-            row = Row(
-                table.times.texts[start + i],
-                table.columns[c],
-                float(mean[i]),
-                _known(lower[i]),
-                _known(upper[i]),
-                how,
-            )
-            found.append((start + i, row))
+            time, column = table.times.texts[start + i], table.columns[c]
+            found.append((start + i, Row(time, column, float(mean[i]), _known(lower[i]), _known(upper[i]), how)))
     return iter(row for _, row in sorted(found, key=lambda pair: pair[0]))
 
 

@@ -262,7 +262,8 @@ class TranscribeTask(DecodingTask[Transcribed, Artifacts]):
         found = self.losses(model, batch, self.config.smoothing)
         possible = found.isfinite()  # altered sound may have fewer steps than its text needs
         count = self.counts(model, batch)
-        return Loss(found.where(possible, 0).sum() / count.where(possible, 0).sum().clamp(min=1), batch.tokens)
+        terms = count.where(possible, 0).sum()
+        return Loss(found.where(possible, 0).sum() / terms.clamp(min=1), batch.tokens, terms=terms)
 
     def losses(self, model: Any, batch: Batch, smoothing: float = 0.0) -> Tensor:
         """−log p of the text of each row in nats: B."""

@@ -181,7 +181,7 @@ class TranslationTask(DecodingTask[Parallel, TokenizerPair]):
         loss = token_losses(logits, batch.y, self.data.target.pad, self.config.smoothing).sum() / real.sum()
         if twice:
             loss = loss + self.config.consistency * self.distance(logits, real)
-        return Loss(loss, tokens)
+        return Loss(loss, tokens, terms=real.sum())
 
     def distance(self, logits: Tensor, real: Tensor) -> Tensor:
         """Mean symmetric KL divergence between both halves of the rows, a token."""

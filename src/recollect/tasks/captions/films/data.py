@@ -20,8 +20,7 @@ from ....data.cache import Entry, EntryWriter, Loaded, Sources, cache_folder, ha
 from ....data.errors import DataError
 from ....data.file_lists import list_files
 from ..captioned import FORMAT
-from ..scenes import SPLITS
-from ..tokens import encode_captions, note_unknown, tokenizer_of
+from ..tokens import encode_captions, note_unknown, tokenizer_of, used_splits
 from . import scenes
 from .filmed import Artifacts, Filmed, Part
 from .settings import COUNT, EVENTS, FRAMES, LONGEST, SHARE
@@ -42,6 +41,7 @@ def load(
     count: int = COUNT,
     events: int = EVENTS,
     whole: bool = False,
+    varied: bool = False,
     seed: int = 0,
     cache: StrPath | None = None,
     artifacts: Artifacts | None = None,
@@ -50,9 +50,9 @@ def load(
 
     `data` is a folder with films and a file of captions (one of `sources.CAPTIONS`), or `moving` (also where it is
     empty) for `count` rendered films of up to `events` events, a twelfth of that for validation and a sixth for the
-    test. Of a folder `share` of the films are for validation and as many for the test; with `whole` each part is all of
-    it. Frames are squashed to `pixels` × `pixels`, and of a film at most `frames` are read. `least`, `longest` and
-    `artifacts` are as for pictures.
+    test (with `varied` at any speed, on any ground). Of a folder `share` of the films are for validation and as many
+    for the test; with `whole` each part is all of it. Frames are squashed to `pixels` × `pixels`, and of a film at most
+    `frames` are read. `least`, `longest` and `artifacts` are as for pictures.
     """
     if len(data) > 1:
         raise DataError(f"expected one folder or set of films, found {len(data)} names; name one")
@@ -61,9 +61,11 @@ def load(
     most = artifacts.frames if artifacts is not None else frames
     if not 0 < share < 0.5:
         raise DataError(f"expected a share between 0 and 0.5 for each of validation and test, found {share}")
-    source = (
-        Moving(count, seed, size, events) if name == MOVING else FilmFolder(path_of(name), size, most, share, whole)
-    )
+    source: FilmSource
+    if name == MOVING:
+        source = Moving(count, seed, size, events, varied)
+    else:
+        source = FilmFolder(path_of(name), size, most, share, whole)
     settings = {"format": FORMAT, "pixels": size, "work": source.describe()}
     folder = cache_folder(cache) / "films" / name_folder(source.name, settings)
     entry = Entry(folder, "films", Sources(source.paths), settings, "films")
@@ -124,21 +126,8 @@ def _assemble(
     artifacts: Artifacts | None,
 ) -> Filmed:
     """Captioned films with a vocabulary of the training captions, or that of `artifacts`."""
-    splits: dict[str, dict[str, Any]] = {
-        split: lists | {"frames": found.arrays[split], "sha256": found.hashes[split]}
-        for split, lists in found.content["splits"].items()
-    }
     notes: list[str] = list(found.content["notes"])
-    if source.whole:
-        splits = {split: splits["valid"] for split in SPLITS if "valid" in splits}
-    for split in ("train", "valid"):
-        if split not in splits:
-            total = sum(len(part["name"]) for part in splits.values())
-            some = f"{total:,} films in all" if total else "; ".join(notes) or "no film that can be read"
-            raise DataError(
-                f"expected films for the {split} part of {source.name}, found none ({some}); give more films, or "
-                "another share"
-            )
+    splits = used_splits(found, "frames", source, "film", notes)
     tokenizer = tokenizer_of(splits["train"]["captions"], least) if artifacts is None else artifacts.tokenizer
     parts: dict[str, Part] = {}
     for name, split in splits.items():

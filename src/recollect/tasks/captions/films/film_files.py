@@ -108,7 +108,7 @@ def _read_file(source: StrPath | bytes, side: int, most: int, square: bool, name
                 image.seek(number)
             if number in chosen:
                 frames[number] = _fit(on_white(image.copy()), side, square)
-    notes = list(_note_length(name, len(every), len(chosen)))
+    notes = list(_note_length(name, len(every), len(chosen), len(times)))
     return np.stack([frames[number] for number in chosen.tolist()]), notes
 
 
@@ -161,7 +161,13 @@ def _resize(frame: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.array(Image.fromarray(frame).resize((shape[1], shape[0]), Image.Resampling.BILINEAR))
 
 
-def _note_length(name: str, count: int, read: int) -> Sequence[str]:
+def _note_length(name: str, count: int, read: int, frames: int | None = None) -> Sequence[str]:
+    """`frames` of the file are `count` where those that are shown for long count several times."""
     if count == 1:
         return [f"{name}: one picture; a film has several frames"]
-    return [f"{name}: a long film; {read:,} of its {count:,} frames are read, evenly spread"] if read < count else []
+    if read == count:
+        return []
+    if frames is None or frames == count:
+        return [f"{name}: a long film; {read:,} of its {count:,} frames are read, evenly spread"]
+    shown = f"{frames:,} frames, shown for {count:,} times the shortest"
+    return [f"{name}: a long film ({shown}); it is read at {read:,} times, evenly spread"]

@@ -4,7 +4,7 @@
     → any layer of the lineage over the frames, the memory → Memory of values B T D (or B T·cells D) → the decoder
 
 The memory goes from the first frame to the last, so that what it leaves of a frame depends on no later one. `bag` has
-none: the decoder reads the frames as a set, and no model of that kind can know their order.
+none: the decoder reads the frames as a set, and knows nothing of their order but what `motion` shows of neighbours.
 
 STATE   that of the decoder's layers, with what they keep of the film
 UPDATE  theirs
@@ -27,6 +27,8 @@ from ....models import body, size
 from ....models.body import BodyConfig
 from ....models.seq2seq import Decoder, DecoderConfig
 from .. import vision
+from .motion import PLANES, MotionName, with_motion
+from .pool import Pool, PoolName
 
 BAG = "bag"  # no memory over frames
 MODELS = (BAG, *body.KINDS)
@@ -38,18 +40,25 @@ class Config(BodyConfig):
     """`model` and the settings of a stack are the memory's, `channels` to `near` the CNN's, and from `decoder` on those
     of the decoder, which is as wide as the memory. `words` is the size of the vocabulary.
 
-    With `grid` the memory goes from frame to frame at every cell of the grid, and the decoder attends to cells.
+    With `motion` the CNN sees what moved since the frame before beside each frame (`motion.py`), and `pool` makes one
+    vector of the cells of its grid (`pool.py`); with `grid` the memory goes from frame to frame at every cell instead,
+    and the decoder attends to cells. The memory has a shortcut around it, without which it hides from the decoder what
+    the CNN finds (`block`).
     """
 
     model: str = "gru"
     width: int = 96
     layers: int = at_least(1, default=1, most=MOST_LAYERS)
+    block: Literal["plain", "residual"] | None = "residual"
     words: int
     pixels: int = 28
     channels: int = 16
     blocks: int = at_least(1, default=1, most=MOST_LAYERS)
     self_attention: bool = False
     near: bool = False
+    motion: MotionName = "flow"
+    pool: PoolName = "max"
+    pool_heads: int = at_least(1, default=4, most=64)
     grid: bool = False
     decoder: DecoderName = "attend"
     decoder_layers: int = at_least(1, default=1, most=MOST_LAYERS)
@@ -67,6 +76,10 @@ class Config(BodyConfig):
                 raise ContractError(f"films: expected no settings of a layer with {BAG}, found {sorted(self.layer)}")
         else:
             super().__post_init__()
+        if self.pool == "attention" and self.width % self.pool_heads:
+            raise ContractError(
+                f"films: expected a width that pool_heads={self.pool_heads} divides, found width={self.width}"
+            )
         self.eye()
         self.writer()
 
@@ -92,6 +105,7 @@ class Config(BodyConfig):
             self_attention=self.self_attention,
             near=self.near,
             dropout=self.dropout,
+            planes=PLANES[self.motion],
         )
 
     def writer(self) -> DecoderConfig:
@@ -137,7 +151,11 @@ class FilmCaptioner(Decoder):
         super().__init__(config.writer(), config.words, config.width)
         self.film = config
         self.eye = config.eye().build()
-        self.enter = nn.Linear(self.eye.width * (1 if config.grid else self.eye.cells()), config.width)
+        self.enter: nn.Module = (
+            nn.Linear(self.eye.width, config.width)
+            if config.grid
+            else Pool(config.pool, self.eye.cells(), self.eye.width, config.width, config.pool_heads)
+        )
         self.memory = None
         if config.remembers:
             self.memory = config.stack(config.width).build()
@@ -173,17 +191,17 @@ class FilmCaptioner(Decoder):
     def see(self, frames: Tensor, valid: Tensor) -> tuple[Tensor, tuple[int, int]]:
         """What the CNN leaves of each frame, B T S D with S cells or 1, and its grid; padding is not looked at."""
         whole = torch.compiler.is_exporting() or bool(valid.all())
+        frames = with_motion(frames, self.film.motion)
         pictures = frames.flatten(0, 1) if whole else frames[valid]
         found = self.eye(pictures)
         assert found.shape is not None
         rows, columns = found.shape
-        own = found.values if self.film.grid else found.values.flatten(1)[:, None]  # N S D
-        if own.shape[2] != self.enter.in_features:
+        if (rows, columns) != self.eye.grid() and not self.film.grid:
             side = self.film.pixels
             raise ContractError(
                 f"films: expected frames of {side} × {side} pixels, found {frames.shape[4]} × {frames.shape[3]}"
             )
-        entered = cast(Tensor, self.enter(own))
+        entered = cast(Tensor, self.enter(found.values))
         if whole:
             if torch.compiler.is_exporting():
                 entered = entered.masked_fill(~valid.flatten()[:, None, None], 0)
@@ -199,5 +217,7 @@ class FilmCaptioner(Decoder):
     def encoder_flops(self, batch: int, frames: int) -> int:
         """Of the matrix products that read films."""
         rows = batch * self.places(1)  # that a memory reads, each of so many frames
-        found = self.eye.flops(batch * frames) + 2 * rows * frames * self.enter.weight.numel()
+        looks = 1 if self.film.pool == "flat" and not self.film.grid else self.eye.cells()  # at each frame
+        enter = sum(p.numel() for p in self.enter.parameters() if p.dim() > 1)
+        found = self.eye.flops(batch * frames) + 2 * batch * frames * looks * enter
         return found if self.memory is None else found + self.memory.cost(rows, frames).flops

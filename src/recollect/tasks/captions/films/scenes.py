@@ -11,6 +11,9 @@ order is right about half of the films at most.
 The part of a film of several events is decided by the captions of both, and no such caption of one part occurs in
 another; those of a single event are few, and all parts have them. Each thing never does one of the five kinds of action
 in training (`HELD_OUT`).
+
+Varied films are drawn as others might: on any ground, events of 2 to 12 steps with rests between them, things of other
+sizes that move farther or less far, and slower swings.
 """
 
 import hashlib
@@ -21,7 +24,7 @@ import numpy as np
 
 from ....data.files import DataError
 from ..scenes import COLOURS as EVERY_COLOUR
-from ..scenes import FINE, JITTER, NOISE, SHARE, SPLITS, SplitName, draw_shape
+from ..scenes import FINE, GROUNDS, JITTER, NOISE, PURE, SHARE, SPLITS, SplitName, draw_shape
 
 PIXELS = 28
 LEAST = 24  # pixels; on less the shapes cannot be told apart
@@ -41,8 +44,14 @@ HELD_OUT = frozenset(  # colour, shape, kind of action
     for i, colour in enumerate(COLOURS)
     for j, shape in enumerate(SHAPES)
 )
+THEN = " then "  # between events in a caption
 TRAINED, TESTED = 3, 5  # the most events of a film, where the settings name none
 STEPS = 3  # between frames, of an event
+VARIED_STEPS = (2, 12)  # of an event, and of all events of a film together at most
+REST = 2  # steps at most after an event of a varied film
+PERIODS = (2, 4)  # steps of a swing there and back: of two steps one is far from the middle
+SCALES = (0.8, 1.15)  # of the sizes of things in a varied film
+WAYS = (0.16, 0.36)  # how far things move in a varied film
 RADII = (0.12, 0.17)  # small and large, as shares of the picture's side
 WAY = 0.25  # how far a thing moves
 APART = 0.05  # at least so far between things that do not touch
@@ -76,13 +85,13 @@ class Plan(NamedTuple):
 
     @property
     def caption(self) -> str:
-        return " then ".join(self.describe(event) for event in self.events)
+        return THEN.join(self.describe(event) for event in self.events)
 
     @property
     def reversed_caption(self) -> str:
         """Of the same film run backwards."""
         opposite = (event._replace(action=OPPOSITE[event.action]) for event in reversed(self.events))
-        return " then ".join(self.describe(event) for event in opposite)
+        return THEN.join(self.describe(event) for event in opposite)
 
     @property
     def held_out(self) -> bool:
@@ -101,9 +110,43 @@ class Film(NamedTuple):
     held_out: bool
 
 
-def films(split: SplitName, count: int, seed: int = 0, pixels: int = PIXELS, most: int = TRAINED) -> Iterator[Film]:
+class Manner(NamedTuple):
+    """How a film shows its events: the steps between frames that each takes, and that all rest after it."""
+
+    steps: tuple[int, ...]
+    rests: tuple[int, ...]
+    period: int = PERIODS[0]
+    way: float = WAY
+    scale: float = 1.0
+
+    @property
+    def spans(self) -> list[slice]:
+        """The frames of each event, from the one before it to its last."""
+        found, start = list[slice](), 0
+        for steps, rest in zip(self.steps, self.rests, strict=True):
+            found.append(slice(start, start + steps + 1))
+            start += steps + rest
+        return found
+
+
+def usual(events: int) -> Manner:
+    """That of films that are not varied."""
+    return Manner((STEPS,) * events, (0,) * events)
+
+
+def draw_manner(draw: np.random.Generator, events: int) -> Manner:
+    least, most = VARIED_STEPS
+    steps = draw.integers(least, max(least, most // events) + 1, size=events).tolist()
+    rests = (draw.integers(REST + 1, size=events) * (draw.random(events) < 0.5)).tolist()
+    period = PERIODS[int(draw.integers(len(PERIODS)))]
+    return Manner(tuple(steps), tuple(rests), period, draw.uniform(*WAYS), draw.uniform(*SCALES))
+
+
+def films(
+    split: SplitName, count: int, seed: int = 0, pixels: int = PIXELS, most: int = TRAINED, varied: bool = False
+) -> Iterator[Film]:
     """The first `count` films of a part."""
-    return (film(split, number, seed, pixels, most) for number in range(count))
+    return (film(split, number, seed, pixels, most, varied) for number in range(count))
 
 
 def events_of(split: SplitName, number: int, most: int = TRAINED) -> int:
@@ -111,11 +154,19 @@ def events_of(split: SplitName, number: int, most: int = TRAINED) -> int:
     return 1 + (number // 2 % TESTED if split == "test" else number % most)
 
 
-def frames_of(events: int) -> int:
-    return 1 + STEPS * events
+def frames_of(events: int, varied: bool = False) -> int:
+    """How many frames a film of so many events has, a varied one at most."""
+    return 1 + (max(VARIED_STEPS[0] * events, VARIED_STEPS[1]) + REST * events if varied else STEPS * events)
 
 
-def film(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS, most: int = TRAINED) -> Film:
+def film(
+    split: SplitName,
+    number: int,
+    seed: int = 0,
+    pixels: int = PIXELS,
+    most: int = TRAINED,
+    varied: bool = False,
+) -> Film:
     """One film. In every second one of the test a thing does what it never does in training."""
     if split not in SPLITS:
         raise DataError(f"expected a part out of {', '.join(SPLITS)}, found {split!r}")
@@ -129,9 +180,10 @@ def film(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS, mos
             continue
         if not strange and events > 1 and split_of(plan) != split:
             continue
-        if (course := place(plan, draw)) is not None:
+        manner = draw_manner(draw, events) if varied else usual(events)
+        if (course := place(plan, draw, manner)) is not None:
             break
-    frames = render(plan, course, pixels, draw)
+    frames = render(plan, course, pixels, draw, varied)
     if draw.random() < 0.5:
         return Film(frames[::-1], plan.reversed_caption, events, plan.held_out)
     return Film(frames, plan.caption, events, plan.held_out)
@@ -203,18 +255,19 @@ class Course(NamedTuple):
     radii: np.ndarray  # T N
 
 
-def place(plan: Plan, draw: np.random.Generator) -> Course | None:
+def place(plan: Plan, draw: np.random.Generator, manner: Manner | None = None) -> Course | None:
     """Places for the things of a plan at which nothing overlaps or leaves the picture; None where none was found."""
+    manner = manner or usual(len(plan.events))
     for _ in range(TRIES):
-        course = _course(plan, draw)
-        if course is not None and _fits(course, plan):
+        course = _course(plan, draw, manner)
+        if course is not None and _fits(course, plan, manner):
             return course
     return None
 
 
-def _course(plan: Plan, draw: np.random.Generator) -> Course | None:
-    count = len(plan.things)
-    radius = np.array([RADII[large] for large in plan.large])
+def _course(plan: Plan, draw: np.random.Generator, manner: Manner) -> Course | None:
+    count, radii_of = len(plan.things), [manner.scale * radius for radius in RADII]
+    radius = np.array([radii_of[large] for large in plan.large])
     where = radius[:, None] + draw.random((count, 2)) * (1 - 2 * radius[:, None])
     if plan.touching is not None:
         one, other = plan.touching
@@ -223,13 +276,13 @@ def _course(plan: Plan, draw: np.random.Generator) -> Course | None:
     swinging = np.array(plan.swinging)
     sign = np.where(draw.random(count) < 0.5, -1.0, 1.0)
     places, radii, swings = [where], [radius], [swinging]
-    for event in plan.events:
+    for event, steps, rest in zip(plan.events, manner.steps, manner.rests, strict=True):
         after, wider, during = where.copy(), radius.copy(), swinging.copy()
         if KIND_OF[event.action] in ("across", "upright"):
             axis = int(KIND_OF[event.action] == "upright")
-            after[event.thing, axis] += -WAY if event.action in ("moves left", "moves up") else WAY
+            after[event.thing, axis] += -manner.way if event.action in ("moves left", "moves up") else manner.way
         elif event.action in KINDS["size"]:
-            wider[event.thing] = RADII[event.action == "grows"]
+            wider[event.thing] = radii_of[event.action == "grows"]
         elif event.action in KINDS["swing"]:
             during[event.thing] = True
         else:
@@ -239,9 +292,9 @@ def _course(plan: Plan, draw: np.random.Generator) -> Course | None:
                 return None
             way = far - near if event.action == "meets" else -draw.uniform(ABOUT, 2 * ABOUT)
             after[event.thing] = where[event.thing] + way * line / far
-        for step in range(1, STEPS + 1):
-            places.append(where + (after - where) * step / STEPS)
-            radii.append(radius + (wider - radius) * step / STEPS)
+        for step in range(1, steps + 1):
+            places.append(where + (after - where) * step / steps)
+            radii.append(radius + (wider - radius) * step / steps)
             swings.append(during)
         where, radius = after, wider
         if event.action == "stops":  # at rest from the last frame of the event on, as who starts is up to the first
@@ -250,12 +303,17 @@ def _course(plan: Plan, draw: np.random.Generator) -> Course | None:
             swings[-1] = swinging
         else:
             swinging = during
+        for _ in range(rest):
+            places.append(where)
+            radii.append(radius)
+            swings.append(swinging)
     found = np.array(places)
-    found[..., 1] += SWING * sign * np.array(swings) * (-1.0) ** np.arange(len(found))[:, None]
+    phase = np.cos(2 * np.pi * np.arange(len(found)) / manner.period)[:, None]
+    found[..., 1] += SWING * sign * np.array(swings) * phase
     return Course(found, np.array(radii))
 
 
-def _fits(course: Course, plan: Plan) -> bool:
+def _fits(course: Course, plan: Plan, manner: Manner) -> bool:
     """Whether all things stay inside, and apart but for those that meet, touch or leave."""
     edge = np.minimum(course.places, 1 - course.places).min(axis=2)
     if (edge < course.radii).any():
@@ -265,33 +323,38 @@ def _fits(course: Course, plan: Plan) -> bool:
         for other in range(one):
             gap = np.hypot(*np.moveaxis(course.places[:, one] - course.places[:, other], 1, 0))
             gap = gap - course.radii[:, one] - course.radii[:, other]
-            if (gap < APART)[~_near(plan, {one, other}, len(gap))].any():
+            if (gap < APART)[~_near(plan, {one, other}, len(gap), manner)].any():
                 return False
     return True
 
 
-def _near(plan: Plan, pair: set[int], frames: int) -> np.ndarray:
+def _near(plan: Plan, pair: set[int], frames: int, manner: Manner) -> np.ndarray:
     """The frames in which two things touch, or one goes to the other or away from it."""
     found = np.zeros(frames, bool)
     touching = plan.touching is not None and set(plan.touching) == pair
     found[0] = touching
-    for number, event in enumerate(plan.events):
+    for event, span, rest in zip(plan.events, manner.spans, manner.rests, strict=True):
         own = {event.thing, event.other} == pair
-        span = slice(number * STEPS, (number + 1) * STEPS + 1)
         found[span] |= touching or own
         touching = (touching or own) and not (own and event.action == "leaves")
+        found[span.stop : span.stop + rest] |= touching
     return found
 
 
 # What it looks like
 
 
-def render(plan: Plan, course: Course, pixels: int, draw: np.random.Generator) -> np.ndarray:
+def render(plan: Plan, course: Course, pixels: int, draw: np.random.Generator, varied: bool = False) -> np.ndarray:
     """T P P 3: the frames, with noise of their own each."""
     from PIL import Image, ImageDraw
 
-    ground = draw.uniform(75, 125) + draw.uniform(-12, 12, size=3)
+    ground = draw.uniform(*(GROUNDS if varied else (75, 125))) + draw.uniform(-12, 12, size=3)
     colours = [np.array(EVERY_COLOUR[thing.colour]) + draw.uniform(-JITTER, JITTER, size=3) for thing in plan.things]
+    noise = NOISE
+    if varied:
+        ground, noise = np.clip(ground, 0, 255), NOISE * draw.random()
+        pure = [np.array(PURE[thing.colour]) for thing in plan.things]
+        colours = [colour + draw.random() * (far - colour) for colour, far in zip(colours, pure, strict=True)]
     frames = np.empty((len(course.places), pixels, pixels, 3), np.uint8)
     for frame, (where, radii) in enumerate(zip(course.places, course.radii, strict=True)):
         image = np.broadcast_to(ground, (pixels, pixels, 3))
@@ -300,7 +363,7 @@ def render(plan: Plan, course: Course, pixels: int, draw: np.random.Generator) -
             draw_shape(ImageDraw.Draw(mask), thing.shape, FINE * pixels * centre, FINE * pixels * radius)
             cover = np.asarray(mask.reduce(FINE), np.float64)[..., None] / 255
             image = image * (1 - cover) + colour * cover
-        noisy = image + draw.normal(0, NOISE, size=image.shape)
+        noisy = image + draw.normal(0, noise, size=image.shape)
         frames[frame] = np.clip(np.rint(noisy), 0, 255)
     return frames
 

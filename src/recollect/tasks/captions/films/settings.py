@@ -22,7 +22,7 @@ class DataConfig:
 
     `held_out` is the share of a folder's films for validation, and as much for the test. Of a film with more than
     `frames` frames so many are read, evenly spread. Rendered films for training have up to `events` events, those of
-    the test up to five.
+    the test up to five; `varied` ones are drawn as others might, at any speed and on any ground.
     """
 
     data: tuple[str, ...] = option((), "File, folder or known set; may be given more than once.")
@@ -34,6 +34,7 @@ class DataConfig:
     count: int = at_least(12, default=COUNT, most=MOST)
     events: int = at_least(1, default=EVENTS, most=5)
     whole: bool = False
+    varied: bool = False
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -53,18 +53,18 @@ class FilmSource(ABC):
 class Moving(FilmSource):
     """Rendered films."""
 
-    def __init__(self, count: int, seed: int, pixels: int, events: int) -> None:
+    def __init__(self, count: int, seed: int, pixels: int, events: int, varied: bool) -> None:
         self.name, self.paths = MOVING, []
         if count < 12:
             raise DataError(f"expected at least 12 films, found count={count}")
         self.counts = {split: count * COUNTS[split] // COUNTS["train"] for split in SPLITS}
-        frames = scenes.frames_of(max(scenes.TESTED, events)) * sum(self.counts.values())
+        frames = scenes.frames_of(max(scenes.TESTED, events), varied) * sum(self.counts.values())
         if (size := frames * pixels * pixels * 3) > MOST_FRAMES:
             raise DataError(
                 f"expected films of at most {write_bytes(MOST_FRAMES)}, found up to {write_bytes(size)} of "
                 f"count={count:,} and pixels={pixels}; lower one of them"
             )
-        self.seed, self.pixels, self.events = seed, pixels, events
+        self.seed, self.pixels, self.events, self.varied = seed, pixels, events, varied
 
     def describe(self) -> list[Any]:
         import PIL
@@ -73,12 +73,14 @@ class Moving(FilmSource):
         kinds = [scenes.COLOURS, scenes.SHAPES, scenes.KINDS, sorted(scenes.HELD_OUT), self.events, scenes.TESTED]
         sizes = [scenes.STEPS, scenes.RADII, scenes.WAY, scenes.APART, scenes.ABOUT, scenes.SWING, scenes.THREE]
         made = [scenes.SHARE, FINE, JITTER, NOISE, PIL.__version__, np.__version__]
-        return json.loads(json.dumps([MOVING, self.counts, self.seed, *kinds, *sizes, *made]))
+        ways = [scenes.VARIED_STEPS, scenes.REST, scenes.PERIODS, scenes.SCALES, scenes.WAYS]
+        varied = ["varied", ways, sorted(scenes.PURE.items()), scenes.GROUNDS] if self.varied else []
+        return json.loads(json.dumps([MOVING, self.counts, self.seed, *kinds, *sizes, *made, *varied]))
 
     def rows(self, hashes: Mapping[str, str], notes: list[str]) -> Iterator[Row]:
         for split in SPLITS:
             for number in range(self.counts[split]):
-                one = scenes.film(split, number, self.seed, self.pixels, self.events)  # type: ignore[arg-type]
+                one = scenes.film(split, number, self.seed, self.pixels, self.events, self.varied)  # type: ignore[arg-type]
                 yield Row(split, f"{split}-{number}", one.frames, [one.caption], one.events, one.held_out)
 
 

@@ -26,6 +26,7 @@ from .frames import join_films, to_frames
 from .gaze import look as look_at
 from .model import BAG, MODELS
 from .model import Config as FilmConfig
+from .scenes import THEN
 from .settings import Config, DataConfig
 from .sources import MOVING
 
@@ -165,7 +166,8 @@ class FilmsTask(StackedModels, CaptioningTask[Filmed]):
     def loss(self, model: Any, batch: Batch, carry: Any = None) -> Loss:
         memory = model.encode(to_frames(batch.frames, model), batch.lengths)
         losses = self.losses(model, batch.x, batch.y, memory, self.config.smoothing)
-        return Loss(losses.sum() / (batch.y != self.data.tokenizer.pad).sum(), batch.tokens)
+        terms = (batch.y != self.data.tokenizer.pad).sum()
+        return Loss(losses.sum() / terms, batch.tokens, terms=terms)
 
     def shape(self, batch: Batch) -> tuple[int, ...]:
         return (*batch.x.shape, batch.frames.shape[1])
@@ -209,6 +211,13 @@ class FilmsTask(StackedModels, CaptioningTask[Filmed]):
             for name, which in (("seen", ~part.held_out), ("held out", part.held_out))
             for count in sorted(set(part.events.tolist()))
         }
+
+    def judge(self, part: Part, text: str, references: Sequence[str]) -> dict[str, bool]:
+        """`any_order` is whether the events of a rendered film are right, in whatever order they are told."""
+        found = super().judge(part, text, references)
+        if part.events is None:
+            return found
+        return found | {"any_order": sorted(text.split(THEN)) in [sorted(one.split(THEN)) for one in references]}
 
     # Inspection and races
 

@@ -68,11 +68,24 @@ def read_numbers(
             value = _read(cell.strip(), mark)
             if value is None:
                 raise DataError(
-                    f"{path}, row {rows[i]:,}, column {column.name!r}: expected a number, found {cell!r}; mend it, "
-                    "leave it empty if it is missing, or choose other columns with --target"
+                    f"{path}, row {rows[i]:,}, column {column.name!r}: expected a number, found {cell!r}; "
+                    f"{_advise(column, mark)}"
                 )
             found[i, place] = value
     return found, notes
+
+
+def _advise(column: Column, mark: str) -> str:
+    """What to do about a column with a cell that is no number in the form with that decimal mark."""
+    cells = [cell.strip() for cell in column.cells if cell.strip().lower() not in MISSING]
+    others = [cell for cell in cells if not is_number(cell)]
+    if 2 * len(others) <= len(cells):
+        return "mend it, leave it empty if it is missing, or choose other columns with --target"
+    if all(re.search(r"\d\D+\d", cell) for cell in others):
+        return f"if these are times, say so with --time {column.name!r} and how they are written with --time-format"
+    few = len(set(others)) < len(others)
+    named = f"if it names the series of each row, say --id {column.name!r}; " if few else ""
+    return f"{named}else choose other columns with --target" if named else "choose other columns with --target"
 
 
 def _plain(columns: Sequence[Column]) -> np.ndarray | None:

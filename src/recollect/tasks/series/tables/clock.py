@@ -22,7 +22,9 @@ STYLES = (
     *("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%Y-%m"),
     *("%Y年%m月%d日", "%Y年%m月%d日 %H:%M", "%Y年%m月"),
 )
-SLASHED = tuple(f"{day}{clock}" for day in ("%d/%m/%Y", "%m/%d/%Y") for clock in ("", " %H:%M", " %H:%M:%S"))
+HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+SLASHED = tuple(f"{day}{clock}" for day in ("%d/%m/%Y", "%m/%d/%Y") for clock in HOURS)
+QUARTER = re.compile(r"(\d{4})([- ]?)Q([1-4])")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 Read = Callable[[str], Any]
 
@@ -31,7 +33,7 @@ Read = Callable[[str], Any]
 class Clock:
     """How moments are written in a column."""
 
-    style: str = "number"  # "number", "iso", or a format of strftime
+    style: str = "number"  # "number", "iso", "quarter", or a format of strftime
     like: str = ""  # a time as it stands there
     zone: tzinfo | None = None  # in which moments are written that are UTC
     utc: bool = False  # whether moments are UTC; else they are the wall's, or numbers
@@ -48,6 +50,9 @@ class Clock:
         """A moment as the cells are written."""
         if self.style == "number":
             return format(moment, "f")
+        if self.style == "quarter":
+            between = found[2] if (found := QUARTER.fullmatch(self.like.strip())) else "-"
+            return f"{moment.year:04}{between}Q{(moment.month + 2) // 3}"
         local = self._local(moment) if self.offset else self.wall(moment)
         return local.strftime(self.style) if self.style != "iso" else _like(self.like.strip(), local)
 
@@ -89,7 +94,7 @@ def read_moments(
     groups: Sequence[Any] | None = None,
     every: Step | None = None,
 ) -> Moments:
-    """Read a time column: plain numbers, ISO dates with or without a time, one of STYLES or of SLASHED, or by `form`.
+    """Read a time column: numbers, ISO dates with or without a time, quarters, one of STYLES or SLASHED, or by `form`.
 
     `groups` names the series of each row: an hour that comes twice when clocks go back does so in each of them.
     """
@@ -127,7 +132,14 @@ def read_moments(
         return Moments([moment.replace(tzinfo=None) for moment in walls], clock, [])
     clock = Clock(style, cells[-1], there or found[-1].tzinfo, utc=True, offset=aware)
     if aware:
-        return Moments([moment.astimezone(UTC).replace(tzinfo=None) for moment in found], clock, [])
+        notes: list[str] = []
+        offsets = sorted({moment.utcoffset() for moment in found})
+        if there is None and len(offsets) > 1:
+            notes.append(
+                f"{path}: offsets from UTC change between {_offset(offsets[0])} and {_offset(offsets[-1])}: rows are "
+                f"placed by UTC, and times ahead keep {_offset(found[-1].utcoffset())}; name the --zone for its clocks"
+            )
+        return Moments([moment.astimezone(UTC).replace(tzinfo=None) for moment in found], clock, notes)
     assert there is not None
     return _from_walls(found, rows, path, clock, there, groups or [None] * len(found))
 
@@ -152,13 +164,19 @@ def _from_walls(
         moments.append(utc.replace(tzinfo=None))
     notes = []
     if twice:
-        notes.append(f"{path}: {twice:,} times come twice where the clocks of {zone.key} go back: both are kept")
+        notes.append(f"{path}: times that come twice where the clocks of {zone.key} go back: {twice:,}; both are kept")
     if never:
         notes.append(
-            f"{path}: {len(never):,} rows have a time that the clocks of {zone.key} skip, the first row {never[0]:,}: "
+            f"{path}: rows with a time that the clocks of {zone.key} skip: {len(never):,}, the first row {never[0]:,}; "
             "left out"
         )
     return Moments(moments, clock, notes)
+
+
+def _offset(offset: timedelta) -> str:
+    """+02:00."""
+    minutes = int(offset / timedelta(minutes=1))
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
 def find_zone(name: str) -> ZoneInfo:
@@ -183,6 +201,8 @@ def _slashed(cells: Sequence[str], path: str, column: str) -> tuple[Read, str] |
 
     Where both let as much rise, the one in which more can be read; where that does not tell either, nothing does.
     """
+    if not any("/" in cell for cell in cells[:3]):
+        return None
     found = {style: moments for style in SLASHED if any(moments := [_moment(cell, style) for cell in cells])}
     if not found:
         return None
@@ -213,10 +233,20 @@ def reader_of(cell: str) -> tuple[Read, str]:
         return finite, "number"
     if can_read(datetime.fromisoformat, cell):
         return datetime.fromisoformat, "iso"
+    if QUARTER.fullmatch(cell):
+        return _read_quarter, "quarter"
     for style in (*STYLES, *SLASHED):
         if can_read(lambda text, style=style: datetime.strptime(text, style), cell):
             return (lambda text, style=style: datetime.strptime(text, style)), style
     return datetime.fromisoformat, "iso"
+
+
+def _read_quarter(text: str) -> datetime:
+    """The first day of a quarter such as 1950-Q1."""
+    found = QUARTER.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return datetime(int(found[1]), 3 * int(found[3]) - 2, 1)
 
 
 def finite(text: str) -> Decimal:

@@ -16,12 +16,14 @@ def trim(table: Table) -> tuple[Table, list[str]]:
     """The rows that are used (see `used_rows`), and a note where that leaves any out."""
     start, stop = used_rows(table)
     notes = []
-    for count, where, row in ((start, "begin", start), (len(table.values) - stop, "end", stop - 1)):
-        if count:
-            verb = "begins at" if where == "begin" else "ends with"
-            notes.append(
-                f"{table.path}: {count:,} rows at the {where} miss a value; what is used {verb} {table.place(row)}"
-            )
+    if start:
+        first = table.place(start)
+        notes.append(
+            f"{table.path}: rows at the beginning that miss a value: {start:,}; what is used begins at {first}"
+        )
+    if after := len(table.values) - stop:
+        last = table.place(stop - 1)
+        notes.append(f"{table.path}: rows at the end that miss a value: {after:,}; what is used ends with {last}")
     return table.part(start, stop), notes
 
 
@@ -72,10 +74,16 @@ def close_gaps(table: Table, fill: FillName) -> tuple[np.ndarray, np.ndarray, li
             own[lacks] = np.interp(np.flatnonzero(lacks), at, own[at])
         else:
             own[lacks] = own[at[(np.searchsorted(at, np.flatnonzero(lacks)) - 1).clip(min=0)]]
-    if not gaps:
-        return values, counts, []
-    how = {"linear": "filled by lines between their neighbours", "mask": "held at the last value and never counted"}
-    return values, counts, [f"{table.path}: {gaps:,} of {missing.size:,} values are missing: {how[fill]}"]
+    notes: list[str] = []
+    if gaps and fill == "linear":
+        notes.append(
+            f"{table.path}: {gaps:,} of {missing.size:,} values are missing: filled by lines between their neighbours"
+        )
+    elif gaps:
+        notes.append(
+            f"{table.path}: {gaps:,} of {missing.size:,} values are missing: held at the last value and never counted"
+        )
+    return values, counts, notes
 
 
 def bridged(table: Table, filled: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:

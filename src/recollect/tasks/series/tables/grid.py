@@ -1,12 +1,13 @@
 """The regular grid of a table: rows sorted by time, each at its place, with empty rows where some are missing."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....data.errors import DataError
-from .clock import Moments
+from .clock import Clock, Moments
 from .layout import AggregateName
 from .steps import Step, describe_step, floor, later, parse_step, steps_between, usual_step
 from .times import Times
@@ -80,11 +81,14 @@ def place_rows(
         repeated, counts = np.unique(target, return_counts=True)
         again = repeated[counts > 1][0]
         second = lines[np.flatnonzero(target == again)[1]]
-        what = f"{int((counts > 1).sum()):,} times come more than once, again first in row {second:,}"
+        what = (
+            f"times that come more than once: {int((counts > 1).sum()):,}, with other values "
+            f"{_differing(values[at], target):,}, again first in row {second:,}"
+        )
         if even:
             raise DataError(f"{path}: expected each time once, found that {what}; set even=false, or mend the file")
         zone = "; if clocks were put back there, name the --zone" if dated and clock.zone is None else ""
-        notes.append(f"{path}: {what}: the {aggregate} of each is taken (aggregate){zone}")
+        notes.append(f"{path}: {what}; the {aggregate} of each is taken (aggregate){zone}")
     gathered = _gather(values[at], target, size * count, aggregate).reshape(size, count, values.shape[1])
     if beside:
         grid = distinct
@@ -99,7 +103,9 @@ def place_rows(
                     f"{path}: expected even time steps, found that {what}, the first at {clock.write(gap)}; set "
                     "even=false, or mend the file"
                 )
-            notes.append(f"{path}: {what}, the first at {clock.write(gap)}: put in as empty rows")
+            skipped = _skips_hour(grid, places, step, clock)
+            zone = "; if clocks were put forward there, name the --zone" if skipped else ""
+            notes.append(f"{path}: {what}, the first at {clock.write(gap)}: put in as empty rows{zone}")
     written: dict[Any, str] = (
         {} if every is not None else {moment: texts[int(at[i])] for i, moment in reversed(list(enumerate(own)))}
     )
@@ -118,7 +124,34 @@ def _sorted_note(moments: list[Any], series: np.ndarray, rows: list[int], path: 
             latest[own] = moment
     if not early:
         return []
-    return [f"{path}: {len(early):,} rows stand after a later one, the first row {early[0]:,}: sorted by time"]
+    notes: list[str] = []
+    notes.append(
+        f"{path}: rows that stand after a later one: {len(early):,}, the first row {early[0]:,}; sorted by time"
+    )
+    return notes
+
+
+def _differing(values: np.ndarray, target: np.ndarray) -> int:
+    """At how many places rows (N F) do not all have the same values; what is missing differs from nothing."""
+    order = np.argsort(target, kind="stable")
+    own, place = values[order], target[order]
+    other = (own[1:] != own[:-1]) & ~np.isnan(own[1:]) & ~np.isnan(own[:-1])
+    return len(np.unique(place[1:][other.any(axis=1) & (place[1:] == place[:-1])]))
+
+
+def _skips_hour(grid: list[Any], places: dict[Any, Any], step: Step, clock: Clock) -> bool:
+    """Whether a gap of times without a zone is the hour of a Sunday night in which clocks are put forward."""
+    hour = timedelta(hours=1)
+    if clock.style == "number" or clock.zone is not None or not isinstance(step, timedelta) or hour % step:
+        return False
+    rows, length = len(grid), hour // step
+    for at, moment in enumerate(grid):
+        if moment in places or moment.weekday() != 6 or moment.hour > 3 or moment.minute:
+            continue
+        after = at + length
+        if grid[at - 1] in places and after < rows and not any(each in places for each in grid[at:after]):
+            return grid[after] in places
+    return False
 
 
 def _gather(values: np.ndarray, target: np.ndarray, size: int, aggregate: AggregateName) -> np.ndarray:
