@@ -150,10 +150,7 @@ def measure(want: Row, out: Path, data_dir: str | None) -> dict[str, Any]:
     from recollect.training.evaluation import result
 
     row = result(place_of(want, out), split=want.split, device="cpu", data_dir=data_dir)
-    if not want.about:
-        return row | {"recipe": want.name}
-    kept = ("task", "model", "params", "accuracy", "error", "nats", "seed", "command", "commit", "machine")
-    return {"recipe": want.name, **want.about, **{name: row[name] for name in kept}}
+    return row | {"recipe": want.name, **want.about}
 
 
 if __name__ == "__main__":
