@@ -1,7 +1,8 @@
 """The messages that the catalogue must have, and what it lacks: python -m tools.messages [--write]
 
 A message is a text that is shown: every sentence of the modules in `SHOWN` (an f-string is a template with named
-places), of the templates of pages, and what dataclasses and registries declare. Errors stay English.
+places), of the templates of pages and the scripts of the studio, and what dataclasses and registries declare. Errors
+stay English.
 """
 
 import ast
@@ -29,6 +30,7 @@ from recollect.racing import heats
 from recollect.racing.summary import TERMS
 from recollect.report.pages.page import TEMPLATES
 from recollect.report.pages.race import CARD
+from recollect.studio import messages as studio
 from recollect.training.listing import STATES
 
 from . import claim_messages
@@ -407,7 +409,7 @@ def declared() -> Iterator[tuple[str, str]]:
 def required() -> dict[str, str]:
     """{message: its first place} of all that is shown."""
     found: dict[str, str] = {}
-    for message, place in itertools.chain(in_source(), in_pages(), declared()):
+    for message, place in itertools.chain(in_source(), in_pages(), declared(), studio.required().items()):
         if message.strip():
             found.setdefault(message, place)
     return found

@@ -21,7 +21,7 @@ from recollect import __version__
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
-COURSE = ROOT / "docs" / "course"  # of the sdist; in a wheel recollect/course
+PAGES = {"course": "docs/course", "layer_pages": "docs/layers"}  # in a wheel below recollect: in the sdist
 PINNED = ROOT / "constraints.txt"
 BESIDE = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "constraints.txt"}  # of the sdist
 ADDED = {"PKG-INFO", ".gitignore"}  # by hatchling, to the sdist
@@ -88,15 +88,20 @@ def package_files(source: Path = SOURCE) -> set[str]:
     return {path.as_posix() for path in files if path.suffix != ".pyc" and path.parts[0] == "recollect"}
 
 
-def course_files() -> set[str]:
-    """The pages and figures of the course, from its folder on."""
-    return {path.relative_to(COURSE).as_posix() for path in COURSE.rglob("*") if path.is_file()}
+def page_files() -> dict[str, str]:
+    """The pages and figures that come with the package: their names in a wheel, and in the sdist."""
+    return {
+        f"recollect/{inside}/{path.relative_to(ROOT / folder).as_posix()}": path.relative_to(ROOT).as_posix()
+        for inside, folder in PAGES.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    }
 
 
 def check_contents(sdist: Path, wheel: Path) -> None:
     """The wheel holds the package with the course and its metadata; the sdist the package and what builds it."""
-    sources, course = package_files(), course_files()
-    files = sources | {f"recollect/course/{name}" for name in course}
+    sources, shown = package_files(), page_files()
+    files = sources | set(shown)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         about = f"recollect-{__version__}.dist-info"
@@ -108,7 +113,7 @@ def check_contents(sdist: Path, wheel: Path) -> None:
         raise WheelError(f"{wheel.name}: expected version {__version__} and the README in its metadata")
     with tarfile.open(sdist) as archive:
         inside = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
-    pages = {f"docs/course/{name}" for name in course}
+    pages = set(shown.values())
     compare(sdist.name, inside - ADDED, {f"src/{name}" for name in sources} | pages | BESIDE)
 
 

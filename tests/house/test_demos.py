@@ -5,17 +5,22 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image, ImageDraw
-from recipes.demos import RECIPES, STEPPED
+from recipes.demos import LANES, RECIPES, STEPPED
 
 import recollect
 from recollect.data.known import KNOWN
+from recollect.layers import LINEAGE
+from recollect.models.body import KINDS
 from recollect.tasks.captions.images import box_coverage
 from recollect.tasks.captions.scenes import SHAPES
 from recollect.training.folder import SHIPPED, shipped
 from shared_data import DATA
 
 LARGEST = 8_000_000  # bytes of one of them
+TOGETHER = 12_000_000
+NAMES = (*(f"demo-{name}" for name in RECIPES), *(f"lane-{model}" for model in LANES))
 DRAWN = {  # names of colours in style sheets, in an office suite and in a plotting library
     "red": ("#ff0000", "#c00000", "#d62728"),
     "green": ("#008000", "#00b050", "#2ca02c"),
@@ -31,17 +36,41 @@ SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
 
 
 def test_every_recipe_of_a_small_run_has_its_run():
-    assert shipped() == sorted(f"demo-{name}" for name in RECIPES)
+    assert shipped() == sorted(NAMES)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+def test_all_of_them_together_are_small():
+    assert sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()) < TOGETHER
+
+
+def test_there_is_a_lane_of_every_layer_of_the_lineage_that_reads_its_input_alone():
+    layers = {KINDS[name].layer for name in LANES if name in KINDS} - {"tcn-block"} | {"conv"}
+    assert layers == set(LINEAGE) - {"soft-align", "cross-attention"}
+
+
+def test_lanes_are_of_one_size_read_one_text_and_know_its_letters():
+    """Each finds a line of Shakespeare likelier than its letters mixed; counts are told apart from parameters."""
+    line = "Now, my lord, what say you to the king?"
+    mixed = "".join(np.random.default_rng(0).permutation(list(line)))
+    for name in LANES:
+        model = recollect.load(f"lane-{name}", engine="torch")
+        params = sum(parameter.numel() for parameter in model.module.parameters())
+        assert params == 0 if name == "ngram" else abs(params / 42_000 - 1) < 0.05, name
+        assert model.tokenizer.kind == "chars"
+        assert model.score(line).nats_per_token < model.score(mixed).nats_per_token - 0.5, name
+        if name == "ngram":
+            shares = model.module(torch.tensor([[20, 30, 40]]))[0].exp().sum(-1)
+            assert torch.allclose(shares, torch.ones(1, 3), atol=5e-3)  # of tables in 16 bits
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_small_run_is_small_and_holds_weights_and_no_data(name):
-    place = SHIPPED / f"demo-{name}"
+    place = SHIPPED / name
     files = {path.relative_to(place).as_posix(): path.stat().st_size for path in place.rglob("*") if path.is_file()}
     assert sum(files.values()) < LARGEST
-    known = {"config.json", "manifest.json", "data.json", "tokenizer.json", "scaler.json", "labels.json"}
+    known = {"config.json", "manifest.json", "data.json", "tokenizer.json", "scaler.json", "labels.json", "names.json"}
     assert set(files) <= known | {"model.safetensors", "step/manifest.json", "step/step.onnx"}
-    assert ("step/step.onnx" in files) == (name in STEPPED)
+    assert ("step/step.onnx" in files) == (name.removeprefix("demo-") in STEPPED)
     assert json.loads((place / "config.json").read_text()).get("data_dir") is None
     assert "/" not in "".join(json.loads((place / "config.json").read_text())["data"]["data"])
 
@@ -147,3 +176,20 @@ def test_spoken_digits_are_told_apart():
     paths = [folder / f"{digit}_{speaker}_{take}.wav" for digit in range(10) for speaker in SPEAKERS for take in (0, 3)]
     found = [answer.label for answer in model.classify(paths)]
     assert np.mean([label == path.name[0] for label, path in zip(found, paths, strict=True)]) >= 0.95
+
+
+def test_opinions_are_told_by_the_order_of_their_words():
+    model = recollect.load("demo-opinions")
+    found = model.evaluate("test")
+    assert found["accuracy"] > 0.98
+    assert found["baseline_accuracy"]["bag of words"] < 0.75
+    for text, label in (
+        ("the film was not bad", "positive"),
+        ("the food was great but the service was awful", "negative"),
+    ):
+        assert model.classify(text).label == label
+
+
+def test_generated_ratings_are_foreseen_better_than_by_biases():
+    found = recollect.load("demo-ratings").evaluate("test")
+    assert found["rmse"] < 0.5 * found["baselines"]["biases"]

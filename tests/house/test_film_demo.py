@@ -1,8 +1,9 @@
-"""The small run that describes films, on films as somebody else draws them: eased, anti-aliased, of any size and speed."""
+"""The small run that describes films, on films as somebody else draws them: eased, smooth, of any size and speed."""
 
 import math
 
 import numpy as np
+import pytest
 from PIL import Image, ImageDraw
 
 import recollect
@@ -73,24 +74,10 @@ def paint(size, ground, kinds, colours, places, radii):
     return np.asarray(large.resize(size, Image.Resampling.LANCZOS))
 
 
-def share_right(events, count=40):
-    model = recollect.load("demo-films")
-    given = list(films(count, events))
-    found = model.caption([frames for frames, _ in given])
-    return float(np.mean([one.text == " then ".join(told) for one, (_, told) in zip(found, given, strict=True)]))
-
-
-if __name__ == "__main__":
-    import sys
-
-    for n in (1, 2, 3):
-        if len(sys.argv) > 1:
-            model = recollect.load(sys.argv[1])
-            given = list(films(60, n))
-            said = [one.text for one in model.caption([frames for frames, _ in given])]
-            print(
-                n,
-                np.mean([a == " then ".join(b) for a, (_, b) in zip(said, given)]),
-                said[:3],
-                [b for _, b in given[:3]],
-            )
+@pytest.mark.parametrize(("events", "least"), [(1, 0.4), (2, 0.15), (3, 0.2)])
+def test_films_drawn_by_others_are_told_in_their_order_more_often_than_by_chance(events, least):
+    """.62, .30 and .42 of 60 films were right when it was trained."""
+    given = list(films(24, events))
+    found = recollect.load("demo-films").caption([frames for frames, _ in given])
+    right = [one.text == " then ".join(told) for one, (_, told) in zip(found, given, strict=True)]
+    assert np.mean(right) > least

@@ -32,8 +32,9 @@ MAY_IMPORT = {
     "learn": {"core", "layers", "models", "report"},
     "api": {"core", "data", "decode", "export", "racing", "report", "runtime", "tasks", "training"},
     "serve": {"api", "core", "runtime"},
+    "studio": {"api", "core", "data", "layers", "learn", "runtime", "serve", "training", "report", "racing", "tasks"},
     "cli": {"api", "core", "layers", "data", "tasks", "training", "measure", "racing", "claims", "doctor", "report"}
-    | {"decode", "export", "learn", "serve"},
+    | {"decode", "export", "learn", "serve", "studio"},
 }
 
 
@@ -108,6 +109,7 @@ def test_help_is_printed_without_torch():
         ["export", "--help"],
         ["import", "--help"],
         ["serve", "--help"],
+        ["studio", "--help"],
         *(["train", name, "--help"] for name in tasks.names()),
     ]
     code = (

@@ -51,6 +51,7 @@ def call(checkout, command, **variables):
         ("race --seeds 3", "", "recollect race --seeds 3"),
         ("", "", "recollect "),
         ("serve demo-text", "[serve]", "recollect serve demo-text"),
+        ("studio --port 0", "[serve]", "recollect studio --port 0"),
         ("bench step", "", "python -m benchmarks step"),
         ("wheel --out dist", "", "python -m tools.wheel --out dist"),
         ("site --out pages", "[dev]", "python -m tools.site --out pages"),

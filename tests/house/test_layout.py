@@ -15,6 +15,7 @@ LARGER = {
     "tasks/transcribe/task.py": "a task is one class",
     "tasks/translation/task.py": "a task is one class",
     "training/meanings.py": "a sentence for each setting",
+    "tasks/series": "forecasting from tables to intervals, one idea a file",
     "core": "what every part stands on, one idea a file",
     "claims": "one file a claim",
     "layers": "one file a layer",

@@ -17,10 +17,9 @@ DEMO = "recollect/demos/demo-text/step/step.onnx"
 @pytest.fixture
 def contents():
     """The names that an sdist and a wheel should hold."""
-    files, course = wheel.package_files(), wheel.course_files()
-    pages = {f"docs/course/{name}" for name in course}
-    sdist = {f"src/{name}" for name in files} | pages | wheel.BESIDE | wheel.ADDED
-    return sdist, files | {f"recollect/course/{name}" for name in course} | {f"{ABOUT}/licenses/LICENSE"}
+    files, pages = wheel.package_files(), wheel.page_files()
+    sdist = {f"src/{name}" for name in files} | set(pages.values()) | wheel.BESIDE | wheel.ADDED
+    return sdist, files | set(pages) | {f"{ABOUT}/licenses/LICENSE"}
 
 
 def check(folder, sdist, names, metadata=METADATA):
@@ -39,6 +38,7 @@ def test_whole_ones_pass(tmp_path, contents):
     sdist, names = contents
     assert {DEMO, "recollect/py.typed", "recollect/tasks/series/sunspots.csv"} <= names
     assert {"recollect/course/01-autoregression.md", "recollect/course/12-cache-linear-ttt.zh.md"} <= names
+    assert {"recollect/layer_pages/gru.md", "recollect/layer_pages/gru.zh.md"} <= names
     check(tmp_path, sdist, names)
 
 

@@ -3,8 +3,8 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -90,6 +90,7 @@ def race(
     data_dir: str | None = None,
     out: str | os.PathLike[str] | None = None,
     command: str | None = None,
+    log: str | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> Race:
@@ -107,42 +108,22 @@ def race(
         >>> sorted(row["model"] for row in found.rows)
         ['gru', 'rnn']
     """
-    from ..racing import heats as declared
     from ..racing import run as races
     from ..racing.parts import read_part
     from ..racing.processes import count_cores
-    from ..racing.terms import Terms, with_models
     from ..racing.workers import workers_of
     from ..report.pages import race as page
+    from ..training.events import check_log
     from ..training.progress import Progress
 
-    if ladder is not None:
-        if task is not None or models is not None:
-            raise SettingError("--ladder: expected neither a task nor --models with it; a ladder names its own")
-        heats = [declared.ladders()[known("ladder", ladder, declared.ladders())]]
-    elif task is not None:
-        heats = [declared.heats()[known("task", task, declared.heats())]]
-    else:
-        heats = declared.default_heats()
-    if models is not None:
-        names = models.split(",") if isinstance(models, str) else models
-        heats = [with_models(heat, [name.strip() for name in names]) for heat in heats]
     devices = device.split(",") if device.startswith("cuda:") and "," in device else []
     devices = [name if name.startswith("cuda") else f"cuda:{name}" for name in devices]
     where = "cuda" if [check_device(name) for name in devices] else check_device(device)
-    given = {"data": list_names(data), "valid": list_names(valid), "tokenizer": tokenizer, "pair": pair}
-    terms = Terms(
-        equal=equal,
-        budget=read_number(budget, "budget"),
-        params=read_count(params, "params"),
-        seeds=read_count(seeds, "seeds") or (1 if task is None and ladder is None else SEEDS),
-        settings={name: as_text(name, value) for name, value in settings.items()},
-        data={name: value for name, value in given.items() if value},
-        device=where,
-        data_dir=data_dir,
-        search=None if search == "committed" else read_count(search, "search"),
-        committed=search == "committed",
-    )
+    heats, terms = set_terms(
+        task, data, ladder=ladder, models=models, equal=equal, budget=budget, params=params, seeds=seeds, search=search,
+        valid=valid, tokenizer=tokenizer, pair=pair, device=where, data_dir=data_dir, settings=settings,
+    )  # fmt: skip
+    terms = replace(terms, log=check_log(log))
     place = Path(out or f"races/{f'ladder-{ladder}' if ladder else task or 'memory'}")
     alone = where != "cpu" or equal == "seconds"  # others at work beside it would cost an entry its seconds
     at_once = read_count(jobs, "jobs") or max(len(devices), 1 if alone else count_cores())
@@ -162,6 +143,55 @@ def race(
     )
     page.write(place)
     return Race(place, rows)
+
+
+def set_terms(
+    task: str | None,
+    data: DataNames,
+    *,
+    ladder: str | None,
+    models: str | Sequence[str] | None,
+    equal: str,
+    budget: float | str | None,
+    params: int | str | None,
+    seeds: int | None,
+    search: int | str | None,
+    valid: DataNames,
+    tokenizer: str | None,
+    pair: str | None,
+    device: str,
+    data_dir: str | None,
+    settings: Mapping[str, Any],
+) -> tuple[list[Any], Any]:
+    """The heats and terms of a race, each checked as far as it can be before data are read."""
+    from ..racing import heats as declared
+    from ..racing.terms import Terms, with_models
+
+    if ladder is not None:
+        if task is not None or models is not None:
+            raise SettingError("--ladder: expected neither a task nor --models with it; a ladder names its own")
+        heats = [declared.ladders()[known("ladder", ladder, declared.ladders())]]
+    elif task is not None:
+        heats = [declared.heats()[known("task", task, declared.heats())]]
+    else:
+        heats = declared.default_heats()
+    if models is not None:
+        names = models.split(",") if isinstance(models, str) else models
+        heats = [with_models(heat, [name.strip() for name in names]) for heat in heats]
+    given = {"data": list_names(data), "valid": list_names(valid), "tokenizer": tokenizer, "pair": pair}
+    terms = Terms(
+        equal=equal,
+        budget=read_number(budget, "budget"),
+        params=read_count(params, "params"),
+        seeds=read_count(seeds, "seeds") or (1 if task is None and ladder is None else SEEDS),
+        settings={name: as_text(name, value) for name, value in settings.items()},
+        data={name: value for name, value in given.items() if value},
+        device=check_device(device),
+        data_dir=data_dir,
+        search=None if search == "committed" else read_count(search, "search"),
+        committed=search == "committed",
+    )
+    return heats, terms
 
 
 def as_text(name: str, value: Any) -> str:

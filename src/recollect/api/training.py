@@ -33,6 +33,7 @@ def train(
     of: Sequence[str | os.PathLike[str]] = (),
     device: str = "auto",
     data_dir: str | None = None,
+    log: str | None = None,
     shard: bool = False,
     progress: bool = True,
     **settings: Any,
@@ -41,9 +42,9 @@ def train(
 
     `task` and `model` are names, such as "text" and "lstm"; `data` are files, a known set, or for tables (series,
     labels, ratings) an array, a dictionary of columns, or a data frame, which is written beside the run as CSV.
-    `params` solves the width for so many parameters. Every other setting has the name that docs/settings.md gives it:
-    `steps`, `width`, `lr`, `seed`, `dropout`, …; in a program that torchrun starts, all ranks call this, and `shard`
-    divides the weights among them.
+    `params` solves the width for so many parameters; `log="tensorboard"` writes an event file beside the metrics.
+    Every other setting has the name that docs/settings.md gives it: `steps`, `width`, `lr`, `seed`, `dropout`, …; in a
+    program that torchrun starts, all ranks call this, and `shard` divides the weights among them.
 
         >>> model = recollect.train("recall", model="lstm", width=8, steps=2, eval_rows=8, out=folder, progress=False)
         >>> model.task, model.model
@@ -53,7 +54,7 @@ def train(
         raise SettingError("data: expected files, a known set or a table, found an empty list; leave it out for none")
     folder, _ = run_training(
         task, data, model=model, params=params, out=out, recipe=recipe, init=init, of=of, device=device,
-        data_dir=data_dir, shard=shard, progress=progress, settings=settings,
+        data_dir=data_dir, log=log, shard=shard, progress=progress, settings=settings,
     )  # fmt: skip
     return load(folder, device=device if device != "auto" else "cpu", data_dir=data_dir)
 
@@ -71,6 +72,7 @@ def run_training(
     of: Sequence[str | os.PathLike[str]],
     device: str,
     data_dir: str | None,
+    log: str | None = None,
     shard: bool = False,
     progress: bool,
     settings: Mapping[str, Any],
@@ -88,7 +90,12 @@ def run_training(
     model = model or base.model or kind.default
     model = model if model in kind.combined else kind.check_model(model)
     place = Path(out) if out is not None else Path(f"runs/{task}-{model}-{settings.get('seed', 0)}")
-    given: dict[str, Any] = {"device": where, "data_dir": data_dir, "progress": Progress(quiet=not progress)}
+    given: dict[str, Any] = {
+        "device": where,
+        "data_dir": data_dir,
+        "log": log,
+        "progress": Progress(quiet=not progress),
+    }
     if model in kind.combined:
         if len(of) != 2:
             raise SettingError(f"--model {model}: expected --of twice, once for each run")
@@ -172,10 +179,11 @@ def resume(
     steps: int | None = None,
     device: str = "auto",
     data_dir: str | None = None,
+    log: str | None = None,
     progress: bool = True,
 ) -> TrainedModel:
     """Go on with a stopped run where its last checkpoint stands; `steps` is a new, longer budget."""
-    run_resume(str(run), task=None, steps=steps, device=device, data_dir=data_dir, progress=progress)
+    run_resume(str(run), task=None, steps=steps, device=device, data_dir=data_dir, log=log, progress=progress)
     return load(run, device=device if device != "auto" else "cpu", data_dir=data_dir)
 
 
@@ -186,6 +194,7 @@ def run_resume(
     steps: int | None,
     device: str,
     data_dir: str | None,
+    log: str | None = None,
     shard: bool = False,
     progress: bool,
 ) -> dict[str, Any]:
@@ -195,7 +204,7 @@ def run_resume(
 
     kind, where = None if task is None else tasks.find(task), check_device(device)
     return runs.resume(
-        run, task=kind, device=where, data_dir=data_dir, longer=steps, shard=shard,
+        run, task=kind, device=where, data_dir=data_dir, longer=steps, log=log, shard=shard,
         progress=Progress(quiet=not progress),
     )  # fmt: skip
 

@@ -11,10 +11,12 @@ from types import FrameType
 from .. import tasks
 from ..core.limits import describe_shortage, is_out_of_memory, one_line
 from ..core.outside import describe_outside
-from . import claims, doctor, export, inspect, learn, plan, race, serve, train, use
+from . import claims, doctor, export, inspect, learn, plan, race, serve, studio, train, use
 from .common import app
 
-__all__ = ["app", "claims", "doctor", "export", "inspect", "learn", "main", "plan", "race", "serve", "train", "use"]
+__all__ = [
+    "app", "claims", "doctor", "export", "inspect", "learn", "main", "plan", "race", "serve", "studio", "train", "use",
+]  # fmt: skip
 
 LOWER = "--length, --beam, the batch (--set batch=N), the width or the amount of text"
 

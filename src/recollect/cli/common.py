@@ -147,6 +147,7 @@ DataDir = Annotated[
     str | None, typer.Option(help="Folder with copies of the known sets (or RECOLLECT_DATA).", callback=name_place)
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
+Log = Annotated[str | None, typer.Option(help="tensorboard: write an event file into the run folder too.")]
 Run = Annotated[str, typer.Argument(help="A run folder.", callback=name_place)]
 Set = Annotated[list[str] | None, typer.Option("--set", help="key=value: any other setting.", show_default=False)]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.language import localize
-from .common import Data, DataDir, Device, Json, Set, app, name_place, print_json
+from .common import Data, DataDir, Device, Json, Log, Set, app, name_place, print_json
 
 
 @app.command(epilog="Example: [bold]recollect race text --models ngram,lstm,transformer --seeds 3[/bold]")
@@ -53,6 +53,7 @@ def race(
     out: Annotated[
         str | None, typer.Option(help="Where all goes; a stopped race goes on from there.", callback=name_place)
     ] = None,
+    log: Log = None,
     settings: Set = None,
     json: Json = False,
 ) -> None:
@@ -68,7 +69,7 @@ def race(
     found = run_race(
         task, data or (), ladder=ladder, models=models, equal=equal, budget=budget, params=params, seeds=seeds,
         search=search, jobs=jobs, on=on, part=part, valid=valid or (), tokenizer=tokenizer, pair=pair, device=device,
-        data_dir=data_dir, out=out, command=shlex.join(["recollect", *sys.argv[1:]]), **given,
+        data_dir=data_dir, out=out, log=log, command=shlex.join(["recollect", *sys.argv[1:]]), **given,
     )  # fmt: skip
     if json:
         print_json(found.rows)

@@ -13,7 +13,20 @@ from ..core.errors import RecollectError
 from ..core.language import localize
 from ..core.limits import one_line
 from ..core.settings import SettingError, flags_of, parse, split
-from .common import DataDir, Device, Flags, Json, Run, Set, app, command_with_flags, name_place, print_json, print_notes
+from .common import (
+    DataDir,
+    Device,
+    Flags,
+    Json,
+    Log,
+    Run,
+    Set,
+    app,
+    command_with_flags,
+    name_place,
+    print_json,
+    print_notes,
+)
 
 
 @app.command(epilog="Example: [bold]recollect models --json[/bold]")
@@ -124,6 +137,7 @@ def train(
         list[str] | None, typer.Option(help="For --model mixture: the two runs.", callback=name_place)
     ] = None,
     data_dir: DataDir = None,
+    log: Log = None,
     ranks: Annotated[
         int | None,
         typer.Option(min=1, help="Train on so many processes of this machine; torchrun for several machines."),
@@ -148,7 +162,7 @@ def train(
         longer = None if steps is None else parse("--steps", steps, int)
         with leaving_quietly():
             found = training.run_resume(
-                out, task=task, steps=longer, device=device, data_dir=data_dir, shard=shard, progress=True
+                out, task=task, steps=longer, device=device, data_dir=data_dir, log=log, shard=shard, progress=True
             )
         if found:
             _report(out, found, kind.headline(found), json)
@@ -164,7 +178,7 @@ def train(
     with leaving_quietly():
         place, found = training.run_training(
             task, sources.pop("data", ()), sources=sources, model=model, params=params, out=out, recipe=recipe,
-            init=init, of=of or (), device=device, data_dir=data_dir, shard=shard, progress=True,
+            init=init, of=of or (), device=device, data_dir=data_dir, log=log, shard=shard, progress=True,
             settings=texts | split(settings or []),
         )  # fmt: skip
     if found:
@@ -197,8 +211,8 @@ def leaving_quietly() -> Iterator[None]:
 
 
 LONG = ("by_position", "pieces")  # of an evaluation, left out at the end of a training
-RESUMED = ("resume", "out", "steps", "device", "data_dir", "ranks", "shard", "json")
-COMBINED = ("model", "of", "out", "device", "data_dir", "json")
+RESUMED = ("resume", "out", "steps", "device", "data_dir", "log", "ranks", "shard", "json")
+COMBINED = ("model", "of", "out", "device", "data_dir", "log", "json")
 
 
 def split_flags(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

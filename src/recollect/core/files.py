@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +17,8 @@ try:
     import fcntl
 except ImportError:  # not on Windows
     fcntl = None
+
+GLANCE = 0.05  # seconds that somebody who only asks for a lock cannot have it for
 
 
 def write_aside(path: str | os.PathLike[str], content: bytes) -> None:
@@ -122,10 +125,43 @@ def locked(folder: Path, *, wait: bool, busy: str = "") -> Iterator[bool]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise FileError(busy) from None
+        if wait:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        elif not _try_lock(handle):
+            time.sleep(GLANCE)  # it may be `is_locked` that had it
+            if not _try_lock(handle):
+                raise FileError(busy)
         yield True
     finally:
         os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    assert fcntl is not None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether somebody holds the lock of this folder now; without such locks (Windows) nobody does.
+
+    It is asked with a shared lock, which is free again at once, and which other askers do not mind.
+    """
+    if fcntl is None:
+        return False
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(handle)
+    return False

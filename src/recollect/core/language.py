@@ -11,6 +11,7 @@ import re
 import string
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
@@ -38,6 +39,7 @@ BREAKABLE = re.compile(rf"\s*(?:[{WIDE}“‘（《][、。，；：！？”’
 LETTERS = re.compile(r"[^\W\d_]{2}")
 FEW, FEWEST, SHORT = 12, 8, 24  # letters that a template fixes; with the fewest, letters of a place at most
 KEPT = 4096  # texts whose translation is remembered
+_READER: ContextVar[str | None] = ContextVar("reader", default=None)  # the language of one request of a server
 
 
 class LanguageError(RecollectError):
@@ -68,7 +70,9 @@ class Template(NamedTuple):
 
 
 def language() -> str:
-    """`zh` or `en`: as RECOLLECT_LANG says, else as the locale does; English for every other."""
+    """`zh` or `en`: as the reader who is answered asks, else as RECOLLECT_LANG or the locale says; else English."""
+    if own := _READER.get():
+        return own
     named = os.environ.get(VARIABLE) or next((own for name in LOCALE if (own := os.environ.get(name))), "")
     return next((code for code in LANGUAGES if re.match(rf"{code}(?![a-z])", named.lower())), "en")
 
@@ -87,6 +91,16 @@ def speaking(code: str) -> Iterator[None]:
             os.environ.pop(VARIABLE, None)
         else:
             os.environ[VARIABLE] = before
+
+
+@contextmanager
+def answering(code: str) -> Iterator[None]:
+    """Show texts in this language in what runs inside alone: other threads and requests have their own."""
+    token = _READER.set(code if code in LANGUAGES else None)
+    try:
+        yield
+    finally:
+        _READER.reset(token)
 
 
 def localize(text: str) -> str:

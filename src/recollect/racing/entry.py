@@ -96,7 +96,8 @@ def train(entry: Entry) -> dict[str, Any]:
         run = replace(run, train=replace(run.train, tokens=float(seen)))  # as many as the others read
     sized = entry.entrant.model not in task.unsized
     params = heat.params if sized else None
-    return runs.train(task, run, str(entry.folder), device=terms.device, data_dir=terms.data_dir, params=params)
+    given = {"device": terms.device, "data_dir": terms.data_dir, "log": terms.log}
+    return runs.train(task, run, str(entry.folder), params=params, **given)
 
 
 def race(entry: Entry) -> dict[str, Any] | None:

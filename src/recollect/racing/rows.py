@@ -51,6 +51,14 @@ class RungShape(TypedDict):
     change: NotRequired[str]
 
 
+class EntryShape(TypedDict):
+    """An entry that a heat will have a row for; `run` is its folder, below that of the race."""
+
+    entry: str
+    seed: int
+    run: NotRequired[str]
+
+
 class HeatShape(TypedDict):
     name: str
     task: NotRequired[str]
@@ -61,6 +69,7 @@ class HeatShape(TypedDict):
     terms: Asked
     ladder: NotRequired[str | None]
     rungs: NotRequired[list[RungShape] | None]
+    entries: NotRequired[list[EntryShape]]
     notes: NotRequired[list[str]]
 
 

@@ -77,6 +77,8 @@ def _run(
 ) -> list[Row]:
     about = {"schema": SCHEMA, "title": title, "command": share_command(command)}
     about["heats"] = [describe(heat, terms) for heat in heats]
+    for heat, content in zip(heats, about["heats"], strict=True):
+        content["entries"] = list_entries(heat, terms, out)
     rows = {key_of(row): row for row in _load_rows(out, about)}
     _write_json(out / RACE, about)
     entries = [
@@ -103,8 +105,8 @@ def _run(
         note_standings(describe(heat, terms), own)
     ordered = _write_rows(out, entries, rows)
     about["heats"] = [
-        describe(heat, terms) | {"notes": write_notes(heat, [row for row in ordered if row["heat"] == heat.name])}
-        for heat in heats
+        content | {"notes": write_notes(heat, [row for row in ordered if row["heat"] == heat.name])}
+        for heat, content in zip(heats, about["heats"], strict=True)
     ]
     _write_json(out / RACE, about)
     return ordered
@@ -177,6 +179,15 @@ def describe(heat: Heat, terms: Terms) -> dict[str, Any]:
         "rungs": rungs or None,
         "notes": [],
     }
+
+
+def list_entries(heat: Heat, terms: Terms, out: Path) -> list[dict[str, Any]]:
+    """Every entry that a heat will have a row for, so that whoever watches the race knows what is still to come."""
+    return [
+        {"entry": entrant.label, "seed": seed, "run": folder_of(out, heat, entrant, seed).relative_to(out).as_posix()}
+        for entrant in heat.entrants()
+        for seed in range(_seeds_of(heat, entrant, terms))
+    ]
 
 
 def key_of(row: Row) -> tuple[str, str, int]:

@@ -33,6 +33,7 @@ class Terms:
     device: str = "cpu"
     data_dir: str | None = None
     search: int | None = None  # rates to try; None: where an entrant has no committed one
+    log: str | None = None  # beside the metrics of each run
     committed: bool = False  # committed rates for those that have one, whoever is in the field
 
     def __post_init__(self) -> None:

@@ -29,11 +29,11 @@ COOKIE = "recollect"
 
 
 class Service:
-    """What a server answers with: models, sessions, and the thread for calls."""
+    """What a server answers with: models (`lazy`: loaded when first asked for), sessions, and the thread for calls."""
 
-    def __init__(self, runs: Sequence[str], limits: Limits | None = None) -> None:
+    def __init__(self, runs: Sequence[str], limits: Limits | None = None, *, lazy: bool = False) -> None:
         self.limits = limits or Limits()
-        self.models = Models(runs, self.limits)
+        self.models = Models(runs, self.limits, lazy=lazy)
         self.store = Store(self.models, self.limits)
         self.worker = Worker(self.limits)
 

@@ -52,18 +52,28 @@ class Served:
 
 
 class Models:
-    """All models of a server."""
+    """All models of a server; `lazy` ones are loaded when they are first asked for."""
 
-    def __init__(self, runs: Sequence[str], limits: Limits) -> None:
+    def __init__(self, runs: Sequence[str], limits: Limits, *, lazy: bool = False) -> None:
+        self.limits = limits
+        self.runs: dict[str, str] = {}
         self.by_name: dict[str, Served] = {}
         for run in runs:
             name = name_of(run)
-            if name in self.by_name:
+            if name in self.runs:
                 raise RunError(f"{run}: expected runs of different names, found two called {show(name)}; rename one")
-            self.by_name[name] = Served(name, load(run), limits)
+            self.runs[name] = run
+            if not lazy:
+                self.open(name)
+
+    def open(self, name: str) -> Served:
+        """A model by its name, loaded if it is not yet."""
+        if name not in self.by_name:
+            self.by_name[name] = Served(name, load(self.runs[name]), self.limits)
+        return self.by_name[name]
 
     def __iter__(self) -> Any:
-        return iter(self.by_name.values())
+        return (self.open(name) for name in self.runs)
 
     def find(self, name: str | None, method: str | None = None) -> Served:
         """A model by its name; without one the only model that can do what is asked."""
@@ -72,7 +82,7 @@ class Models:
             if len(fitting) != 1:
                 raise Refusal(400, "model: expected the name of a model, found none; see /v1/models", param="model")
             return fitting[0]
-        found = self.by_name.get(name)
+        found = self.open(name) if name in self.runs else None
         if found is None:
             raise Refusal(404, f"model: expected a model of this server, found {show(name)}; see /v1/models",
                           param="model", code="model_not_found")  # fmt: skip
@@ -83,7 +93,7 @@ class Models:
 
     def close(self) -> bool:
         """End all that is written; whether every thread has ended."""
-        ended = [each.batcher.close() for each in self if each.batcher is not None]
+        ended = [each.batcher.close() for each in self.by_name.values() if each.batcher is not None]
         return all(ended)
 
 

@@ -20,6 +20,7 @@ from ..core.errors import RunError
 from ..core.files import locked, read_file, write_aside
 from ..core.sharing import share_command
 from . import sharded
+from .events import EventFile
 
 MAGIC, VERSION = "recollect-run", 2
 SUMMARY = "data.json"  # what was read: core.summary.DataSummary
@@ -74,6 +75,7 @@ class RunFolder:
         self.metrics_path = self.path / "metrics.jsonl"
         self.last_file = self.path / "checkpoints" / "last.safetensors"
         self.best = self.path / "checkpoints" / "best.safetensors"
+        self.events: EventFile | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunFolder":
@@ -198,6 +200,8 @@ class RunFolder:
         """Append a line to metrics.jsonl."""
         with self.metrics_path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
+        if self.events is not None:
+            self.events.write(row)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The rows so far; a last line that was only half written is left out."""

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -59,15 +59,18 @@ def _is_run(folder: Path) -> bool:
     return True
 
 
-def read_entry(path: Path, name: str) -> RunEntry:
-    """The row of a run."""
+def read_entry(path: Path, name: str, rows: Sequence[Mapping[str, Any]] | None = None) -> RunEntry:
+    """The row of a run; `rows` are those of its metrics, where they have been read already."""
     folder = RunFolder(path)
     config = folder.config()
     model, corpus = config.get("model"), config.get("corpus", {})
     weights = next((place for place in (folder.model_path, folder.best, folder.last_file) if place.is_file()), None)
     shapes, note = _read_header(weights) if weights is not None else ({}, {})
-    valid = [row["valid"] for row in _read_metrics(folder) if "valid" in row]
-    value = note.get("valid", min(valid, default=None))
+    if "valid" in note:
+        value = note["valid"]
+    else:
+        value = min((row["valid"] for row in (_read_metrics(folder) if rows is None else rows) if "valid" in row),
+                    default=None)  # fmt: skip
     return RunEntry(
         run=name,
         task=str(config.get("task")),

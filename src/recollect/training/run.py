@@ -26,6 +26,7 @@ from . import checkpoint
 from .budget import Spent
 from .config_file import from_json, to_json
 from .costs import refuse_wrong_budget
+from .events import EventFile, check_log
 from .folder import SUMMARY, RunFolder
 from .loop import Trainer
 from .progress import Progress, peak_bytes
@@ -97,20 +98,22 @@ def train(
     params: int | None = None,
     init: str | None = None,
     artifacts: Any = None,
+    log: str | None = None,
     shard: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train a new run into the folder `out`. Returns its evaluation.
+    """Train a new run into the folder `out`. Returns its evaluation. `log` is written beside its metrics.
 
     With `artifacts` the data are read as the run reads them that these come from. Among ranks every process calls this,
     and the main one writes the folder and has the evaluation; `shard` divides the weights among them.
     """
+    log = check_log(log)
     with joined(device, shard=shard) as (ranks, device):
         if restarts() and RunFolder(out).config_path.exists():  # torchrun started these ranks anew
-            return _resume(out, ranks, task=task, device=device, data_dir=data_dir, progress=progress)
+            return _resume(out, ranks, task=task, device=device, data_dir=data_dir, log=log, progress=progress)
         return _train(
             task, config, out, ranks, device=device, data_dir=data_dir, params=params, init=init, artifacts=artifacts,
-            progress=progress,
+            log=log, progress=progress,
         )  # fmt: skip
 
 
@@ -125,6 +128,7 @@ def _train(
     params: int | None,
     init: str | None,
     artifacts: Any,
+    log: str | None,
     progress: Progress | None,
 ) -> dict[str, Any]:
     progress = progress if progress is not None and ranks.main else Progress(quiet=True)
@@ -147,6 +151,7 @@ def _train(
     if not ranks.main:
         return _fit(bound, model, config, RunFolder(out), progress, ranks, again=False)
     with RunFolder.created(out, content) as folder:
+        folder.events = EventFile(folder.path, bound.metric) if log else None
         task.save_artifacts(artifacts, folder.path)
         summary = task.data_summary(data)
         folder.write_json(SUMMARY, summary.to_json())
@@ -190,6 +195,7 @@ def resume(
     device: str = "cpu",
     data_dir: str | None = None,
     longer: int | None = None,
+    log: str | None = None,
     shard: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -197,8 +203,10 @@ def resume(
 
     The number of ranks, and whether they `shard` the weights, may be others than before.
     """
+    log = check_log(log)
     with joined(device, shard=shard) as (ranks, device):
-        return _resume(out, ranks, task=task, device=device, data_dir=data_dir, longer=longer, progress=progress)
+        return _resume(out, ranks, task=task, device=device, data_dir=data_dir, longer=longer, log=log,
+                       progress=progress)  # fmt: skip
 
 
 def _resume(
@@ -209,6 +217,7 @@ def _resume(
     device: str,
     data_dir: str | None,
     longer: int | None = None,
+    log: str | None,
     progress: Progress | None,
 ) -> dict[str, Any]:
     folder = RunFolder.open(out)
@@ -246,6 +255,7 @@ def _resume(
             task.save_artifacts(artifacts, folder.path)
         model = initial_model(task, config, artifacts, content.get("init") if fresh else None)
         bound = task(config.task, data, device, config.train.seed)
+        folder.events = EventFile(folder.path, bound.metric) if log and ranks.main else None
         return _compare(bound, _fit(bound, model, config, folder, progress, ranks, again=not fresh), progress)
 
 

@@ -178,3 +178,32 @@ def test_what_cannot_be_drawn_is_one_line():
         scenes.scene("train", 0, pixels=16)
     with pytest.raises(DataError, match="expected a part out of train, valid, test, found 'dev'"):
         scenes.scene("dev", 0)  # type: ignore[arg-type]
+
+
+def test_a_scene_is_drawn_after_its_words():
+    for words in ("a small red circle left of a large blue square", "A large green cross below a small yellow diamond"):
+        image, captions = scenes.draw_words(words, 3)
+        assert words.lower() in captions
+        assert image.shape == (48, 48, 3)
+        assert not np.array_equal(image, scenes.draw_words(words, 4)[0])
+    things, axis = scenes.read_caption("a large blue square right of a small red circle")
+    assert [thing.colour for thing in things] == ["red", "blue"]
+    assert axis == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("", "such as"),
+        ("a red circle", "such as"),
+        ("a small red circle beside a large blue square", "such as"),
+        ("a small red cube left of a large blue square", "circle, square"),
+        ("a tiny red circle left of a large blue square", "small, large"),
+        ("a small pink circle left of a large blue square", "red, green"),
+        ("x" * 5_000, "such as"),
+    ],
+)
+def test_words_that_are_no_scene_are_refused_in_one_line(words, named):
+    with pytest.raises(DataError, match=named) as caught:
+        scenes.read_caption(words)
+    assert len(str(caught.value)) < 400

@@ -163,6 +163,19 @@ class Ngram(nn.Module):
         at = lengths[:, None] + torch.arange(self.config.order - 1, device=x.device)
         return y.masked_fill(~valid[..., None], 0), State(history.gather(1, at), state.clock + lengths)
 
+    def explain(self, state: State, x: Tensor) -> dict[str, Tensor]:
+        """`continuations`: how many different tokens followed the last 1, 2, … N tokens, x included: B N, 0 where none.
+
+        What is not known at a length is read at the next shorter one.
+        """
+        after, vocab = self.update(state, x), self.config.vocab
+        found = []
+        for k, context in enumerate(self.lengths.matches(after.window, self._seen(after, 0), self.config.order - 1), 1):
+            keys, at = self.length(k + 1).keys, context[:, -1]
+            counts = torch.searchsorted(keys, (at + 1) * vocab) - torch.searchsorted(keys, at * vocab)
+            found.append(torch.where(at >= 0, counts, 0))
+        return {"continuations": torch.stack(found, dim=1).to(self._like.dtype)} if found else {}
+
     def cost(self, batch: int, steps: int, source: int = 0) -> Cost:
         return Cost(0, batch * self.config.order * torch.int64.itemsize)
 
@@ -289,10 +302,17 @@ class Ngram(nn.Module):
         return None
 
     def check_stored(self, tensors: dict[str, Tensor]) -> None:
-        """Refuse tensors that are no tables of n-grams; how many entries they have is for the text to say."""
+        """Refuse tensors that are no tables of n-grams; how many entries they have is for the text to say.
+
+        Numbers may be stored in fewer bits than they are used with.
+        """
         own = self.state_dict()
         wrong = sorted(own.keys() ^ tensors.keys()) or [
-            name for name, table in own.items() if tensors[name].dtype != table.dtype or tensors[name].dim() != 1
+            name
+            for name, table in own.items()
+            if tensors[name].dim() != 1
+            or not torch.can_cast(tensors[name].dtype, table.dtype)
+            or tensors[name].is_floating_point() != table.is_floating_point()
         ]
         if wrong:
             raise ContractError(

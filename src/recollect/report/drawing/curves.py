@@ -34,9 +34,62 @@ class Frame:
 def draw(chart: dict[str, Any], wide: float, keys: Keys, *, names: bool = True) -> str:
     """A chart of kind lines or bars, `wide` pixels across; without `names` a legend elsewhere has them.
 
-    Beside what `core.chart` declares, `range` is the least extent of the y axis, `ticks` are (x, text) pairs along x,
-    `spans` are (from, to, text) along x where something is missing, and a line of `style` plain has no marks.
+    Beside what `core.chart` declares, `range` is the least extent of the y axis and `tall` its least height, `ticks`
+    are (x, text) pairs along x, `spans` are (from, to, text) along x where something is missing, and a line of `style`
+    plain has no marks.
     """
+    laid = _lay_out(chart, wide, names=names)
+    found, frame, along, up = laid.found, laid.frame, laid.along, laid.up
+    parts = laid.parts
+    parts += _bars(found, along, up, keys) if laid.bars else _curves(chart, found, along, up, keys)
+    titles, below = _title_below(chart, frame)
+    parts += titles
+    if laid.beside:
+        parts += _names_beside(chart, found, frame, along, up, keys, laid.room)
+    elif names:
+        rows, below = _names_below(entries(chart, keys), frame.width, below, laid.bars)
+        parts += rows
+    if found.hidden:
+        said = f"{found.hidden} {'point is' if found.hidden == 1 else 'points are'} not shown: not above 0"
+        parts.append(words(0, below + 16, localize(said), "soft"))
+        below += LINE + 8
+    return picture(*parts, width=wide, height=below, title=chart["title"], description=describe(found))
+
+
+def draw_frame(chart: dict[str, Any], wide: float) -> tuple[str, dict[str, Any]]:
+    """A chart of kind lines without its curves, for whoever draws them as they grow; and where they go.
+
+    Of the points of its lines only the extent counts. `x` and `y` of the second part are the ends of both scales, at
+    the pixels `left` to `right` and `bottom` to `top`, by their logarithm where `log_x` and `log_y` say so.
+    """
+    laid = _lay_out(chart, wide, names=False)
+    titles, below = _title_below(chart, laid.frame)
+    drawn = picture(*laid.parts, *titles, width=wide, height=below, title=chart["title"], description=chart["title"])
+    assert isinstance(laid.along, Scale)
+    across, up, frame = laid.along, laid.up, laid.frame
+    area = {
+        "x": [across.low, across.high], "left": across.start, "right": across.end, "log_x": across.log,
+        "y": [up.low, up.high], "bottom": up.start, "top": up.end, "log_y": up.log,
+        "width": frame.width, "height": below,
+    }  # fmt: skip
+    return drawn, area
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A chart with its scales and axes, before anything is drawn between them."""
+
+    found: Read
+    frame: Frame
+    along: Callable[[float], float]
+    up: Scale
+    bars: bool
+    beside: bool  # names stand beside the curves
+    room: float  # for them
+    parts: list[str]
+
+
+def _lay_out(chart: dict[str, Any], wide: float, *, names: bool) -> Layout:
     found = read(chart)
     bars = chart.get("kind") == "bars"
     level = _level(chart) is not None
@@ -45,7 +98,7 @@ def draw(chart: dict[str, Any], wide: float, keys: Keys, *, names: bool = True) 
     values = found.heights() + ([chart["level"]] if level else []) + list(chart.get("range") or ())
     log = bool(chart.get("log_y"))
     low, high = roomy(*span(values, log=log, zero=bars), log=log)
-    height = max(200.0 if wide < ROOMY else 260.0, LINE * (len(named) + 1) if beside else 0.0)
+    height = max(200.0 if wide < ROOMY else 260.0, chart.get("tall", 0.0), LINE * (len(named) + 1) if beside else 0.0)
     title = wrapped(chart["y"], wide)
     top = 14 + LINE * len(title)
     room = min(240.0, max((width(name) for name in named), default=0.0)) if beside else 0.0
@@ -59,24 +112,18 @@ def draw(chart: dict[str, Any], wide: float, keys: Keys, *, names: bool = True) 
     if level:
         y = up(chart["level"])
         parts.append(tag("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="level"))
-    parts += _bars(found, along, up, keys) if bars else _curves(chart, found, along, up, keys)
-    below = frame.bottom + 18
+    return Layout(found, frame, along, up, bars, beside, room, parts)
+
+
+def _title_below(chart: dict[str, Any], frame: Frame) -> tuple[list[str], float]:
+    """What the x axis shows, below it; says where that ends."""
+    parts, below = [], frame.bottom + 18
     middle = (frame.left + frame.right) / 2
-    for line in wrapped(chart["x"], wide - 20) if chart["x"] else ():
+    for line in wrapped(chart["x"], frame.width - 20) if chart["x"] else ():
         below += LINE
         half = width(line) / 2
-        parts.append(words(min(max(middle, half), wide - half), below, line, "soft", "middle"))
-    below += 9
-    if beside:
-        parts += _names_beside(chart, found, frame, along, up, keys, room)
-    elif names:
-        rows, below = _names_below(entries(chart, keys), frame.width, below, bars)
-        parts += rows
-    if found.hidden:
-        said = f"{found.hidden} {'point is' if found.hidden == 1 else 'points are'} not shown: not above 0"
-        parts.append(words(0, below + 16, localize(said), "soft"))
-        below += LINE + 8
-    return picture(*parts, width=wide, height=below, title=chart["title"], description=describe(found))
+        parts.append(words(min(max(middle, half), frame.width - half), below, line, "soft", "middle"))
+    return parts, below + 9
 
 
 def legend(charts: Sequence[dict[str, Any]], wide: float, keys: Keys) -> str:

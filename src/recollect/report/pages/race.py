@@ -18,13 +18,15 @@ def write(folder: Path) -> Path:
     return page.write(Path(folder) / "report.html", render(*load(Path(folder))))
 
 
-def render(race: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
+def render(race: dict[str, Any], rows: Sequence[dict[str, Any]], *, inside: bool = False) -> str:
+    """The whole page, or the part of one that is shown `inside` another, which brings style and script."""
     heats, keys = summarize(race, rows), Keys()
     for heat in heats:
         share_looks(heat, keys)
     standings = [standing for heat in heats for standing in heat.standings]
     return page.render(
         "race.html",
+        frame="fragment.html" if inside else "page.html",
         title=heats[0].title if len(heats) == 1 else str(race.get("title") or "A race of memories"),
         command=race.get("command") or numbers.MISSING,
         keys=keys,

@@ -73,6 +73,10 @@ class DescribingModel(DecodingModel):
         """What is described as it is shown again, in its own proportions."""
 
     @abstractmethod
+    def seen(self, given: Given) -> Array:
+        """What is described as the model sees it."""
+
+    @abstractmethod
     def _describe(self, decoder: Any, given: Iterable[Any], search: Search) -> Iterator[Described]:
         """The captions of each, in order."""
 

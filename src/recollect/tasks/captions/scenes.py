@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ...core.typed import show
 from ...data.files import DataError
 
 SplitName = Literal["train", "valid", "test"]
@@ -101,6 +102,41 @@ def scene(split: SplitName, number: int, seed: int = 0, pixels: int = PIXELS, va
     image, boxes = render(things, axis, pixels, draw, varied)
     placed = things[0]._replace(box=boxes[0]), things[1]._replace(box=boxes[1])
     return Scene(image, placed, captions, named)
+
+
+def draw_words(words: str, seed: int = 0, pixels: int = PIXELS) -> tuple[np.ndarray, tuple[str, str]]:
+    """A scene that shows what a caption says, and both of its captions; `seed` decides what the words leave open."""
+    things, axis = read_caption(words)
+    captions, _ = write_captions(things, axis)
+    image, _ = render(things, axis, pixels, np.random.default_rng([seed, len(SPLITS)]))
+    return image, captions
+
+
+def read_caption(words: str) -> tuple[tuple[Thing, Thing], int]:
+    """The things of a caption, the left or upper one first, and the axis along which they stand."""
+    given = words.lower().split()
+    for axis, pair in enumerate(RELATIONS):
+        for turned, relation in enumerate(pair):
+            between = relation.split()
+            if given[4 : 4 + len(between)] != between or len(given) != 8 + len(between):
+                continue
+            first, second = _read_thing(given[:4]), _read_thing(given[4 + len(between) :])
+            return ((second, first) if turned else (first, second)), axis
+    relations = ", ".join(relation for pair in RELATIONS for relation in pair)
+    raise DataError(
+        f"words: expected a scene such as 'a small red circle left of a large blue square', with one of {relations} "
+        f"between its things, found {show(words[:100])}"
+    )
+
+
+def _read_thing(words: list[str]) -> Thing:
+    """`a small red circle` as a thing."""
+    known = (("a", "an"), SIZES, COLOURS, SHAPES)
+    for word, some in zip(words, known, strict=True):
+        if word not in some:
+            raise DataError(f"words: expected one of {', '.join(some)}, found {show(word[:40])}")
+    _, size, colour, shape = words
+    return Thing(size, colour, shape)
 
 
 def _thing(draw: np.random.Generator) -> Thing:

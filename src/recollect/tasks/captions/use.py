@@ -42,6 +42,10 @@ class CaptionModel(DescribingModel):
         """A picture in its own proportions."""
         return view(given)
 
+    def seen(self, given: Any) -> np.ndarray:
+        """A picture as the model sees it: squashed to a square of a few pixels."""
+        return read_picture(as_file(given), self._artifacts.pixels)[0]
+
     def _describe(self, decoder: Any, given: Iterable[Any], search: Search) -> Iterator[Described]:
         return describe(decoder, self._artifacts, map(as_file, given), search)
 
@@ -90,7 +94,7 @@ def describe(model: Any, artifacts: Any, files: Iterable[str | Path | bytes], se
     return describe_all(model, artifacts.tokenizer, files, search, "picture", read, encode)
 
 
-def view(file: str | Path) -> np.ndarray:
+def view(file: str | Path | bytes) -> np.ndarray:
     """A picture in its own proportions, to draw attention over."""
     return read_picture(file, VIEW, square=False)[0]
 

@@ -16,9 +16,10 @@ from ...data.file_lists import describe_skipped, list_files
 from ...data.files import DataError, StrPath
 from .images import read_images
 from .labelled import Artifacts, Labelled
+from .opinions import Opinions
 from .recordings import are_sounds, read_recordings
 from .settings import DataConfig
-from .sources import find_images, find_tables
+from .sources import OPINIONS, find_images, find_tables
 from .tables import Table
 from .texts import read_texts
 
@@ -46,10 +47,11 @@ def load_config(
 ) -> Labelled:
     """Read the labelled sequences that settings name.
 
-    `data` is one or more tables, a folder of IDX files named as MNIST's are, recordings (see `recordings`), or the name
-    of a known set; nothing stands for generated tones. Without validation files about `share` of the texts is the
-    validation part: those whose hash is low, so that a text that comes twice is on one side. Columns are named as the
-    header does, or numbered from 1; without a word about them the one with fewer different values holds the labels.
+    `data` is one or more tables, a folder of IDX files named as MNIST's are, recordings (see `recordings`), the name
+    of a known set, or `opinions`, which are generated sentences; nothing stands for generated tones. Without validation
+    files about `share` of the texts is the validation part: those whose hash is low, so that a text that comes twice is
+    on one side. Columns are named as the header does, or numbered from 1; without a word about them the one with fewer
+    different values holds the labels.
     `encoding` is that of files that are no UTF-8.
     `artifacts` are those of a run, used as they are.
     """
@@ -64,6 +66,8 @@ def load_config(
         found = read_images(Path(data[0]).name, images, config.step, config.permute, artifacts)
         every = [path for some in images.values() for path in some]
         return replace(found, files=list_files(every, encoding=None))
+    if data == (OPINIONS,):
+        return _read_opinions(config, artifacts)
     if artifacts is not None and artifacts.tokenizer is None:
         raise DataError(f"expected images, as the run was trained on, found {data[0]}; name a folder of IDX files")
     skipped: list[tuple[Path, str]] = []
@@ -80,4 +84,16 @@ def load_config(
     every = [path for some in paths.values() for path in some]
     return replace(
         found, notes=[*describe_skipped(skipped), *found.notes], files=list_files(every, skipped, other=encoding)
+    )
+
+
+def _read_opinions(config: DataConfig, artifacts: Artifacts | None) -> Labelled:
+    """Generated sentences, which have a test part of their own."""
+    if config.valid or config.test:
+        raise DataError("expected opinions without files of their own for validation, found some; leave them out")
+    if artifacts is not None and artifacts.tokenizer is None:
+        raise DataError("expected images, as the run was trained on, found opinions; name a folder of IDX files")
+    made = Opinions()
+    return read_texts(
+        OPINIONS, made.places, made, config.tokenizer, config.vocab, config.share, config.longest, artifacts
     )

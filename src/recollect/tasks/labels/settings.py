@@ -15,7 +15,7 @@ StepName = Literal["pixel", "row"]
 @dataclass(frozen=True, kw_only=True)
 class DataConfig(FrameSettings):
     """Where the rows are: tables of text and label, a folder of IDX files or of recordings, a known set, or generated
-    `tones`; and how they are read.
+    `tones` or `opinions`; and how they are read.
 
     `step` says what a step of an image is, `permute` seeds one order of the pixels for all images. `pattern` says what
     the names of recordings tell, such as `{label}_{speaker}_{take}`.

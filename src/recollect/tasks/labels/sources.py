@@ -12,7 +12,8 @@ IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-u
 SETS = sets_of(LabelSet)
 SOUNDS = sets_of(SoundSet)
 TONES = "tones"  # the name of the recordings that are generated
-NAMES = (*SETS, *SOUNDS, TONES)
+OPINIONS = "opinions"  # and of the sentences
+NAMES = (*SETS, *SOUNDS, TONES, OPINIONS)
 
 
 def find_images(

@@ -39,7 +39,7 @@ from .labelled import Artifacts, Labelled, Part, load_artifacts, summarize
 from .recordings import are_sounds
 from .rows import Batch, Rows, SoundRows
 from .settings import Config, DataConfig
-from .sources import NAMES, SOUNDS, TONES, find_images
+from .sources import NAMES, OPINIONS, SOUNDS, TONES, find_images
 
 COUNTED = ("bag",)
 BINS = 15
@@ -120,7 +120,7 @@ class LabelsTask(StackedModels, Task[Labelled, Artifacts]):
 
         If the run's own tables have a header, theirs begin with one too, unless there stands a label that it knows.
         """
-        own_test = len(data) == 1 and data[0] in ("mnist", *SOUNDS, TONES)
+        own_test = len(data) == 1 and data[0] in ("mnist", *SOUNDS, TONES, OPINIONS)
         if own_test or find_images(data) is not None:
             return replace(config, data=tuple(data), valid=(), test=())
         if are_sounds(data, config.encoding):

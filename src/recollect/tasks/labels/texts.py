@@ -5,6 +5,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +13,14 @@ from ...data import tokenizers
 from ...data.files import DataError, some_of
 from ...data.tokenizers.base import smallest
 from .labelled import Artifacts, Labelled, Part, assemble
-from .tables import Table
+
+
+class Rows(Protocol):
+    """A table of texts and labels: a file's, or one that is generated."""
+
+    @property
+    def header(self) -> bool | None: ...
+    def rows(self, path: Path) -> Iterator[tuple[int, str, str]]: ...
 
 
 def has_low_hash(text: str, share: float) -> bool:
@@ -23,7 +31,7 @@ def has_low_hash(text: str, share: float) -> bool:
 class _Texts:
     """The training texts of some files, a line each; can be read any number of times."""
 
-    def __init__(self, paths: Sequence[Path], table: Table, wanted: Callable[[str], bool]) -> None:
+    def __init__(self, paths: Sequence[Path], table: Rows, wanted: Callable[[str], bool]) -> None:
         self.paths, self.table, self.wanted = paths, table, wanted
 
     def __iter__(self) -> Iterator[str]:
@@ -67,7 +75,7 @@ class _SkippedRows:
 def read_texts(
     name: str,
     paths: dict[str, list[Path]],
-    table: Table,
+    table: Rows,
     kind: str,
     vocab: int | None,
     share: float,
@@ -129,7 +137,7 @@ def read_texts(
     return assemble(name, artifacts, found, notes)
 
 
-def _classes(paths: Sequence[Path], table: Table, wanted: Callable[[str], bool]) -> tuple[tuple[str, ...], list[str]]:
+def _classes(paths: Sequence[Path], table: Rows, wanted: Callable[[str], bool]) -> tuple[tuple[str, ...], list[str]]:
     """The classes of the training rows in order, and notes of first lines that may be a header."""
     counts: dict[str, int] = {}
     first: dict[str, Path] = {}  # labels of first lines

@@ -16,15 +16,17 @@ from ...core.errors import RecollectError
 from ...core.trained import Array, Source, TrainedModel
 from ...data.encodings import ENCODING, check_encoding
 from ...data.files import DataError, lines
-from ...data.sound import Sound, is_sound
+from ...data.sound import Sound, is_sound, read_sound
 from ...data.sound.listing import find_recordings, is_recording
 from .cells import is_table, read_cells, read_column
+from .contributions import Contributions, Rule, contributions
 from .labelled import Artifacts, Sounds, load_artifacts
 from .recordings import Reader
 
 BATCH = 256
 BLOCK = 4096  # lines that are read before they are sorted into batches
 SOUND_BLOCK = 256  # recordings
+CONTENT_SECONDS = 120.0  # of a recording that is given as content: a packed one may hold hours
 
 
 class Answer(NamedTuple):
@@ -84,7 +86,7 @@ class Classifier:
 class LabelModel(TrainedModel):
     """A classifier: it labels texts, images or recordings, with the probability of each label."""
 
-    methods = ("classify", "probabilities")
+    methods = ("classify", "probabilities", "contributions")
 
     def prepare(self, steps: int = 0) -> None:
         _ = self._classifier
@@ -102,9 +104,9 @@ class LabelModel(TrainedModel):
         """The label of a text and its probability, or those of several; None for one without a word that it knows.
 
         A model of images takes arrays of rows × columns with numbers from 0 to 255, one or several; one of recordings
-        takes names of files, or recordings that were read (`Sound`).
+        takes names of files, their content, or recordings that were read (`Sound`).
         """
-        if isinstance(rows, (str, Path, Sound)):
+        if isinstance(rows, (str, Path, Sound, bytes)):
             return self.classify([rows], batch=batch)[0]
         shape = self._classifier.artifacts.shape
         if shape is not None and np.shape(rows) == tuple(shape):
@@ -155,6 +157,46 @@ class LabelModel(TrainedModel):
             found[some] = own.answer([coded[n] for n in some])
         return found
 
+    def follow(self, row: Any) -> Array | None:
+        """T C: the probabilities after each step of a text or recording, had it ended there.
+
+        None of a model that reads rows from both ends, or of an exported one: these answer for whole rows alone.
+        """
+        own = self._classifier.artifacts
+        coded = _code(own, self._as_row(row), 1)
+        if not len(coded):
+            raise RecollectError("follow: expected a row with something in it, found an empty one")
+        if self._source.exported is not None or not hasattr(self.module, "initial_state"):
+            return None
+        return follow(self.module, own, coded)
+
+    def frames(self, row: Any) -> Array:
+        """The log-mel frames of a recording (T bands), as many as the model reads."""
+        if self._classifier.artifacts.sound is None:
+            raise RecollectError("frames: expected a model of recordings, found another")
+        return _code(self._classifier.artifacts, self._as_row(row), 1)
+
+    @property
+    def hop(self) -> float:
+        """Seconds from one frame of a recording to the next."""
+        sound = self._classifier.artifacts.sound
+        if sound is None:
+            raise RecollectError("hop: expected a model of recordings, found another")
+        return sound.mel.hop / 1_000
+
+    def contributions(self, text: str, rule: Rule = "without") -> Contributions:
+        """What each word of a text contributes to each label, in log-odds.
+
+        `without`: how far the log-odds fall when the word is left out. `path`: gradient × input along the path from
+        nothing to the text, which sums to the whole.
+
+            >>> model = recollect.load("demo-opinions")
+            >>> found = model.contributions("the film was not bad")
+            >>> model.labels[int(found.values[3].argmax())]
+            'positive'
+        """
+        return contributions(self, text, rule)
+
 
 def as_line(row: Any) -> str:
     """A row as `classify` reads it from a file: a text, or the numbers of an image."""
@@ -200,10 +242,26 @@ def classify(
         yield from (found.get(number) for number in range(len(block)))
 
 
+def follow(module: Any, artifacts: Artifacts, row: Array) -> Array:
+    """The probabilities after each step of a row, by the model's own call."""
+    import torch
+
+    device = next(iter(module.state_dict().values())).device
+    if artifacts.kind == "images":
+        x = torch.from_numpy(artifacts.lay_out(row[None])).float() / 255
+    else:
+        x = torch.from_numpy(row.astype(np.int64) if artifacts.sound is None else artifacts.sound.prepare(row))[None]
+    with torch.no_grad():
+        y, _ = module(x.to(device))
+    return y[0].float().softmax(dim=-1).cpu().numpy()
+
+
 def as_recording(row: Any) -> str | Sound:
-    """A recording as `classify` takes it: the name of a file, or one that was read."""
+    """A recording as `classify` takes it: the name of a file, its content, or one that was read."""
     if row is None or isinstance(row, str | Sound):
         return row or ""
+    if isinstance(row, bytes):
+        return read_sound(row, seconds=CONTENT_SECONDS)
     if isinstance(row, Path):
         return str(row)
     raise RecollectError(f"classify: expected names of recordings, or recordings, found {type(row).__name__}")

@@ -3,9 +3,10 @@
 # what a program gives is checked whatever its type says
 # pyright: reportUnnecessaryIsInstance=false
 
+import difflib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from .rated import Artifacts, load_artifacts
 class RatingModel(TrainedModel):
     """A model of ratings: how a user would rate an item, and which items a user would rate best."""
 
-    methods = ("rate", "recommend")
+    methods = ("rate", "recommend", "pair")
 
     def rate(self, users: str | int | Sequence[Any], items: str | int | Sequence[Any]) -> Any:
         """The expected rating of items by users, by their names in the data: a number for one pair, else an array.
@@ -35,6 +36,40 @@ class RatingModel(TrainedModel):
         scores = np.asarray(self.rate([user], list(names.items)))
         best = np.argsort(-scores, kind="stable")[:count]
         return [(names.title(int(item)), float(scores[item])) for item in best]
+
+    def pair(self, user: str | int, item: str | int) -> "Pair":
+        """What the score of an item by a user is made of: both vectors, both biases, and the mean.
+
+        >>> model = recollect.load("demo-ratings")
+        >>> found = model.pair("user1", "item1")
+        >>> len(found.user), len(found.item)
+        (2, 2)
+        """
+        users, items = self._find(user, "users"), self._find(item, "items")
+        return take_apart(self._source.run.model, users, items)
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        """The names of the `users` or `items` of the data, in the order of their numbers."""
+        return tuple(getattr(self._names, kind))
+
+    def title(self, item: str | int) -> str:
+        """The title of an item, where the data have one; else its name."""
+        return self._names.title(self._find(item, "items"))
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The lowest and the highest rating of the data."""
+        return self._names.low, self._names.high
+
+    def _find(self, name: str | int, kind: str) -> int:
+        known: tuple[str, ...] = getattr(self._names, kind)
+        if str(name) not in known:
+            close = difflib.get_close_matches(str(name)[:200], known, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise RecollectError(
+                f"{kind}: expected one of {len(known):,}, such as {known[0]!r}, found {name!r:.80}{meant}"
+            )
+        return known.index(str(name))
 
     def prepare(self, steps: int = 0) -> None:
         _ = self._names, self._score
@@ -71,6 +106,36 @@ def score_by_model(model: Any, device: str) -> Callable[[Array, Array], Array]:
             return model(torch.tensor(users, device=device), torch.tensor(items, device=device)).cpu().numpy()
 
     return score
+
+
+class Pair(NamedTuple):
+    """The parts of a score: mean + the user's bias + the item's bias + the user's vector · the item's vector."""
+
+    user: Array  # D; empty of a model of biases alone
+    item: Array
+    user_bias: float
+    item_bias: float
+    mean: float
+
+    @property
+    def score(self) -> float:
+        """Their sum, which no end of the scale cuts off."""
+        return self.mean + self.user_bias + self.item_bias + float(self.user @ self.item)
+
+
+def take_apart(model: Any, user: int, item: int) -> Pair:
+    """The parts of a score, by the numbers of the user and of the item."""
+    config = model.config
+    mine = theirs = np.zeros(0)
+    if config.width:
+        mine, theirs = (
+            vectors[number].double().cpu().numpy()
+            for vectors, number in zip(model.vectors(), (user, item), strict=True)
+        )
+    biases = (0.0, 0.0)
+    if config.bias:
+        biases = model.user_bias.weight[user, 0].item(), model.item_bias.weight[item, 0].item()
+    return Pair(mine, theirs, *biases, float(model.mean))
 
 
 MODELS = {"ratings": RatingModel}

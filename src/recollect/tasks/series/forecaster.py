@@ -1,6 +1,6 @@
 """What a forecast is made with: a run's own model, or the graph of an exported folder. Nothing here imports torch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -60,6 +60,7 @@ class Forecaster:
     reading: Reading
     look_ahead: Callable[[Array, int, Beside], Ahead]
     data_dir: str | None = None
+    model: Any = None  # of a run, which takes several windows at once
     calibrated: bool = True  # whether its intervals are
 
     @classmethod
@@ -88,12 +89,26 @@ class Forecaster:
             reading=Reading(**asdict(layout_of(data)), draw=data.draw),
             look_ahead=partial(run_model, run.model),
             data_dir=run.data_dir,
+            model=run.model,
             calibrated=bool(run.model.spread.any()),
         )
 
     def forecast_window(self, past: Array, horizon: int, beside: Beside) -> Ahead:
         """The forecast of one window of raw values (L C), raw."""
         return Ahead(*map(self.scaler.stretch, self.look_ahead(self.scaler.shrink(past), horizon, beside)))
+
+    def forecast_windows(self, pasts: Sequence[Array], horizon: int, besides: Sequence[Beside], together: int) -> Ahead:
+        """The forecasts of several windows (each L C), raw: N H C; so many of them at once."""
+        if self.model is None:
+            each = [self.forecast_window(past, horizon, own) for past, own in zip(pasts, besides, strict=True)]
+            return Ahead(*(np.stack(part) for part in zip(*each, strict=True)))
+        found: list[Ahead] = []
+        for at in range(0, len(pasts), together):
+            windows = np.stack([self.scaler.shrink(past) for past in pasts[at : at + together]])
+            parts = zip(*besides[at : at + together], strict=True)
+            joined = (None if own[0] is None else np.stack(own) for own in parts)
+            found.append(run_windows(self.model, windows, horizon, Beside(*joined)))
+        return Ahead(*(self.scaler.stretch(np.concatenate(part)) for part in zip(*found, strict=True)))
 
     def missing_bounds(self, lower: Array) -> list[str]:
         """Why points of a forecast have no bounds, where some have none (`lower`: H C)."""
@@ -120,6 +135,12 @@ class Forecaster:
 
 def run_model(model: Any, window: Array, horizon: int, beside: Beside) -> Ahead:
     """A forecast by the model's own call."""
+    one = Beside(*(None if part is None else part[None] for part in beside))
+    return Ahead(*(part[0] for part in run_windows(model, window[None], horizon, one)))
+
+
+def run_windows(model: Any, windows: Array, horizon: int, beside: Beside) -> Ahead:
+    """The forecasts of windows N L C and what is beside each, by the model's own call: N H C."""
     import torch
 
     from .effect import Beside as Tensors
@@ -127,10 +148,10 @@ def run_model(model: Any, window: Array, horizon: int, beside: Beside) -> Ahead:
     with torch.no_grad():
         like = next(model.parameters())
         x, *given = (
-            None if part is None else torch.from_numpy(np.ascontiguousarray(part)).to(like)[None]
-            for part in (window, *beside)
+            None if part is None else torch.from_numpy(np.ascontiguousarray(part)).to(like)
+            for part in (windows, *beside)
         )
-        return Ahead(*(part[0].double().cpu().numpy() for part in model.forecast(x, horizon, beside=Tensors(*given))))
+        return Ahead(*(part.double().cpu().numpy() for part in model.forecast(x, horizon, beside=Tensors(*given))))
 
 
 def run_graph(

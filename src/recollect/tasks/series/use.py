@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.trained import Array, TrainedModel
 from ...data.files import DataError
+from .backtest import Backtest, backtest
 from .bridge import measure_bridges
 from .calibration import windows_needed
 from .covariates import count_known, read_beside
@@ -75,7 +76,7 @@ class Forecast:
 class SeriesModel(TrainedModel):
     """A forecaster: it goes on with tables, and fills their gaps."""
 
-    methods = ("forecast", "fill")
+    methods = ("forecast", "fill", "backtest")
 
     def prepare(self, steps: int = 0) -> None:
         _ = self._forecaster
@@ -128,6 +129,15 @@ class SeriesModel(TrainedModel):
             notes.append(f"{known.path}: {len(times):,} points are forecast, as far as what is known ahead goes")
         return Forecast(known.columns, times, mean, lower, upper, known, tuple(notes))
 
+    def backtest(self, table: Any, horizon: int | None = None, *, most: int = 400) -> Backtest:
+        """Forecasts from at most so many origins of a table, as they would have been made then, beside what came.
+
+        >>> model = recollect.load("demo-series")
+        >>> model.backtest("sunspots", most=3).mean.shape
+        (3, 6, 1)
+        """
+        return backtest(self._forecaster, self.open(table), horizon, most)
+
     def _reading_notes(self, table: Table) -> list[str]:
         """What was changed in a table; rows of what is known ahead alone are no rows that miss something."""
         return prepare(table.part(0, used_rows(table)[1]) if table.beside else table, "linear")[3]
@@ -137,9 +147,11 @@ class SeriesModel(TrainedModel):
         return list(fill(self._forecaster, self.open(table)))
 
     def open(self, table: Any) -> Table:
-        """A table with the columns of the run, from a file or from memory."""
+        """A table with the columns of the run, from a file or from memory; one that was opened stays as it is."""
         from ...data import tables
 
+        if isinstance(table, Table):
+            return table
         if not tables.is_table(table):
             return self._forecaster.open_file(str(table))
         text = tables.to_csv(table, "the table", self.columns)

@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ...decode.beam import Hypothesis
 from ...decode.translate import LINES, hypotheses, lines, one_line
 from ..decoding import DecodingModel, search_settings
 
+MEAN, INFLUENCE = "mean", "influence"  # maps beside those of layers and heads
 OPTIONS = (*(own.name for own in fields(Search)), "alignments", "layer", "head", "together")
 
 
@@ -49,6 +50,21 @@ class Translation:
         return self.text
 
 
+class Trace(NamedTuple):
+    """Weights of one translation; tokens have their ends, and of each the word that it belongs to (−1: the end's)."""
+
+    source: tuple[str, ...]  # S
+    target: tuple[str, ...]  # T
+    source_words: tuple[int, ...]
+    target_words: tuple[int, ...]
+    maps: dict[str, Array]  # `layer 1 head 1` …, their `mean`, where there is attention; `influence`: T S each
+
+    @property
+    def attends(self) -> bool:
+        """Whether the translator has weights of its own."""
+        return MEAN in self.maps
+
+
 def check_lengths(texts: Iterable[str]) -> Iterator[str]:
     """The texts, each refused where it is longer than a sentence of a file may be: its search would take hours."""
     for number, text in enumerate(texts, 1):
@@ -62,7 +78,7 @@ def check_lengths(texts: Iterable[str]) -> Iterator[str]:
 class TranslationModel(DecodingModel):
     """A translator: it translates lines, and shows which source words each word came from."""
 
-    methods = ("translate", "explain")
+    methods = ("translate", "explain", "trace")
 
     def translate(self, text: str | Iterable[str], **options: Any) -> Translation | list[Translation]:
         """The translation of a line, or those of several lines, in their order.
@@ -99,6 +115,26 @@ class TranslationModel(DecodingModel):
         decoder = self._decoder(count, exported=not search.coverage)  # coverage reads the model at every step
         for line, ids, found in lines(decoder, source, target, check_lengths(texts), search, together=together):
             yield self._describe(line, ids, found, alignments, layer, head)
+
+    def trace(
+        self, text: str, *, beam: int | None = None, nbest: int = 1, **options: Any
+    ) -> tuple[Translation, tuple[Trace, ...]]:
+        """The translations of a line, and where each came from, by every layer and head, and by influence.
+
+        >>> model = recollect.load("demo-translation")
+        >>> translation, (first,) = model.trace("six")
+        >>> translation.text, list(first.maps)
+        ('six', ['layer 1 head 1', 'mean', 'influence'])
+        """
+        from .tracing import trace
+
+        check_options("trace", options, OPTIONS)
+        search = self._search(beam, nbest, options)
+        decoder = self._decoder(1, exported=not search.coverage)
+        source, target = self.tokenizers
+        ((line, ids, found),) = lines(decoder, source, target, check_lengths([text]), search)
+        traces = tuple(trace(self._source.run, ids, hypothesis) for hypothesis in found)
+        return self._describe(line, ids, found, False, None, None), traces
 
     def _search(self, beam: int | None, nbest: int, options: dict[str, Any]) -> Search:
         own = self._search_defaults

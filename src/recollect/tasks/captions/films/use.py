@@ -40,6 +40,10 @@ class FilmModel(DescribingModel):
         """The frames that the model reads, in their own proportions."""
         return read_film(as_film(given), VIEW, self._artifacts.frames, square=False)[0]
 
+    def seen(self, given: Any) -> np.ndarray:
+        """The frames as the model sees them: squashed to squares of a few pixels."""
+        return read_film(as_film(given), self._artifacts.pixels, self._artifacts.frames)[0]
+
     @cached_property
     def _artifacts(self) -> Artifacts:
         path = artifact_path(self._source.artifacts, "tokenizer.json")
