@@ -307,6 +307,8 @@ def test_a_page_that_the_server_forgot_goes_on(running, opened):
     page.locator("textarea").press("End")
     page.locator("textarea").press_sequentially("!")
     wait_read(page, "lstm", 15)
+    assert all("404" in line for line in opened.console)  # by which the page learnt of it
+    opened.console.clear()
 
 
 def test_scripts_in_a_text_are_letters(running, open_studio):
