@@ -325,7 +325,8 @@ def test_a_vector_is_moved_by_keys_and_by_hand_and_put_back(running, open_studio
         page.keyboard.press("Shift+ArrowUp")
     until(page, "location.hash.includes('u=')")
     shown, moved = page.evaluate(  # of one picture: more keys may be on their way
-        "[document.querySelector('.score strong').textContent, new URLSearchParams(location.hash.split('?')[1]).get('u')]"
+        "[document.querySelector('.score strong').textContent,"
+        " new URLSearchParams(location.hash.split('?')[1]).get('u')]"
     )
     vector = np.array([float(value) for value in moved.split(",")])
     wanted = own.mean + own.user_bias + own.item_bias + vector @ own.item
