@@ -136,7 +136,7 @@ def _check(asked: Racing, given: Mapping[str, Any], more: Mapping[str, str], fou
         jobs = _whole(given["jobs"], "jobs") if "jobs" in given else 1
         if jobs < 1:
             raise SettingError(f"--jobs: expected at least 1, found {jobs}")
-        check_cost(heats, terms, Local(jobs))
+        check_cost(heats, terms, Local(jobs=jobs))
         for heat in heats:
             terms.of(heat)
     except (RecollectError, OverflowError) as error:
