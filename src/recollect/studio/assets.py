@@ -13,6 +13,7 @@ from ..report.drawing import chart, colour
 from ..serve.refusals import Refusal, to_json
 from . import messages
 from .messages import STATIC
+from .views import VIEWS
 
 PATH = "/studio/static/"
 TYPES = {
@@ -63,9 +64,13 @@ class Assets:
         templates = Environment(
             loader=PackageLoader("recollect.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
-        own = sorted(name for name in self.files if name.startswith("views/") and name.endswith(".css"))
-        sheets = ["colours.css", "studio.css", *own]
-        return templates.get_template("studio.html").render(sheets=sheets, path=PATH)
+        own = {
+            sheet: [view.name for view in VIEWS if sheet in view.sheets]
+            for sheet in sorted({sheet for view in VIEWS for sheet in view.sheets})
+            if f"views/{sheet}.css" in self.files
+        }
+        sheets = ["colours.css", "studio.css"]
+        return templates.get_template("studio.html").render(sheets=sheets, own_sheets=own, path=PATH)
 
     def routes(self) -> list[Route]:
         return [

@@ -86,11 +86,16 @@ async function open() {
   hideTip();
   clearProblem();
   for (const link of document.querySelectorAll("#views a")) {
-    if (link.dataset.name === name) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.name === name) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone the menu scrolls
+    } else link.removeAttribute("aria-current");
   }
   const view = about.views.find((each) => each.name === name);
   document.title = `${t(view.title)} · recollect`;
+  for (const link of document.querySelectorAll("link[data-views]")) {
+    link.media = link.dataset.views.split(" ").includes(name) ? "all" : "not all";
+  }
   const root = h(`section.view.${name}`, { "aria-busy": "true" });
   fill(main, root);
   const module = await import(`./views/${name}.js`);

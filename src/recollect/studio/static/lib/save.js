@@ -3,7 +3,7 @@
 const DROPPED = "#skip, #said, #problem, #tip, .unsaved, script";
 
 async function styles() {
-  const sheets = [...document.querySelectorAll('link[rel="stylesheet"]')];
+  const sheets = [...document.querySelectorAll('link[rel="stylesheet"]')].filter((link) => link.media !== "not all");
   return (await Promise.all(sheets.map(async (link) => (await fetch(link.href)).text()))).join("\n");
 }
 
