@@ -1,4 +1,9 @@
-"""Recall of keys that come again with another value: one layer, its write dial at add and at delta."""
+"""Recall of keys that come again with another value: one layer, its write dial at add and at delta.
+
+The first form had 400 steps, after which the delta rule recalled keys that come once .72 of the time with one seed of
+two. On validation with four other seeds 800 steps are enough for all of them (1.00), and so is twice the rate, which is
+less sure where keys come again (.91 to 1.00, against .998 to 1.00).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +20,7 @@ FLOOR = Floor(easy="where each key comes once", figure="right answers", least=RI
 QUICK: dict[str, Any] = {
     "rounds": 3,
     "run": {
-        "steps": 400, "length": 32, "load": 4, "vocab": 32, "batch": 64, "lr": 5e-3, "width": 32, "heads": 1,
+        "steps": 800, "length": 32, "load": 4, "vocab": 32, "batch": 64, "lr": 5e-3, "width": 32, "heads": 1,
         "layers": 1, "taps": 2, "eval_rows": 500,
     },
 }  # fmt: skip
@@ -26,7 +31,7 @@ FULL: dict[str, Any] = {
         "layers": 1, "taps": 2,
     },
 }  # fmt: skip
-SEEDS = 2, 3
+SEEDS = 3, 3
 
 
 def run(effort: Effort) -> Found:
