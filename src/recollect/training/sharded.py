@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..core.errors import RecollectError
 from ..core.files import read_file, write_aside
+from ..core.limits import one_line
 
 NOTE, MOST_NOTE = "note.json", 1 << 24
 
@@ -54,7 +55,7 @@ class Writer:
         if self.pending is None:
             return
         (future, place, note), self.pending = self.pending, None
-        future.result()
+        _wait_for(future, place)
         dist.barrier(self.group)
         if main:
             write_aside(place / NOTE, json.dumps(note).encode())
@@ -63,6 +64,20 @@ class Writer:
                     shutil.rmtree(other)
             (place.parent / "last.safetensors").unlink(missing_ok=True)
         dist.barrier(self.group)
+
+
+def _wait_for(future: Any, place: Path) -> None:
+    """Wait until all ranks have written; what one could not write, each of them says."""
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    try:
+        future.result()
+    except CheckpointException as error:
+        rank, (cause, _) = next(iter(error.failures.items()))
+        raise ShardError(
+            f"{place}: expected to write a checkpoint, found that rank {rank} cannot ({one_line(str(cause), 200)}); "
+            "the last good checkpoint is kept"
+        ) from error
 
 
 def find(folder: Path) -> Path | None:
