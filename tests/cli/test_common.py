@@ -48,7 +48,7 @@ PLACES = {
     "--map": ["caption", "demo-captions", "a.png"],
     "--alignment": ["translate", "demo-translation"],
     "RUN": ["verify"],
-    "FOLDER": ["report"],
+    "FOLDERS": ["report"],
 }
 
 

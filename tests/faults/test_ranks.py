@@ -133,6 +133,33 @@ def test_a_signal_stops_all_ranks_after_the_same_step_and_saves(tmp_path, whole)
 
 
 @pytest.mark.slow
+def test_ranks_end_with_the_command_that_started_them(tmp_path):
+    process = subprocess.Popen(
+        training(tmp_path, tmp_path / "run", "--ranks", "2", steps=100_000), stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env=environment(tmp_path),
+    )  # fmt: skip
+    wait_for_steps(process, RunFolder(tmp_path / "run"), 1)
+    left = ranks_of(process.pid)
+    assert len(left) == 2
+    process.kill()
+    process.wait()
+    for _ in range(600):
+        left = [child for child in left if is_running(child)]
+        if not left:
+            return
+        time.sleep(0.05)
+    for child in left:
+        os.kill(child, signal.SIGKILL)
+    pytest.fail(f"{len(left)} ranks were left behind")
+
+
+def is_running(child):
+    """Whether a process works; one that has ended may still wait for its new parent to notice."""
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True, text=True, check=False)
+    return found.stdout.strip()[:1] not in ("", "Z")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "line"),
     [

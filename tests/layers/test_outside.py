@@ -159,7 +159,7 @@ def test_an_added_layer_enters_a_race_and_has_its_card(tmp_path, monkeypatch):
     assert not outside.BROKEN
     settings = {"length": "8", "load": "2", "vocab": "12", "batch": "4", "eval_rows": "20", "lr": "1e-3"}
     heat = replace(with_models(heats()["recall"], ["rnn", "mine"]), params=1_500, steps=4, settings=settings)
-    rows = run.run([heat], Terms(search=0), tmp_path / "out", title="a race", command="recollect race", jobs=1)
+    rows = run.run([heat], Terms(search=0), tmp_path / "out", title="a race", command="recollect race")
     first, second = sorted(rows, key=lambda row: row["model"])
     assert (first["model"], second["model"]) == ("mine", "rnn")
     assert first["metric"] == second["metric"], "the same weights, the same data"

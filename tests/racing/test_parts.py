@@ -40,6 +40,14 @@ def test_parts_of_another_race_are_refused(tmp_path):
     raced([recall("rnn")], tmp_path / "two", Terms(search=0, budget=3))
     with pytest.raises(PartError, match=r"two: expected a part of the race in .*one, found one on other terms"):
         join([tmp_path / "one", tmp_path / "two"], tmp_path / "out")
+    with pytest.raises(PartError, match="--out: expected another folder than those of the parts, found .*one"):
+        join([tmp_path / "one"], tmp_path / "one")
+    before = rows_of(tmp_path / "two")
+    with pytest.raises(PartError, match="two: expected a new folder or an earlier joining of these parts"):
+        join([tmp_path / "one"], tmp_path / "two")
+    assert rows_of(tmp_path / "two") == before
+    for _ in range(2):  # an earlier joining is made anew
+        join([tmp_path / "one"], tmp_path / "out")
     done = CliRunner().invoke(cli.app, ["report", str(tmp_path / "one"), str(tmp_path / "two")])
     assert "report: expected --out with a folder for the race that the parts make, found none" in str(done.exception)
 

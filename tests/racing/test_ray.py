@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -71,8 +72,17 @@ def test_a_cluster_that_nobody_reaches_is_one_line():
         next(OnRay(address="127.0.0.1:1").run([Task(0, len, "")]))
 
 
+def test_a_cluster_of_this_machine_alone_is_reached_over_loopback():
+    code = "from recollect.racing.workers import connect; print(connect(None).util.get_node_ip_address())"
+    alone = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=alone)
+    assert done.stdout.split() == ["127.0.0.1"]
+
+
 def test_where_entries_run_is_local_or_ray():
     assert workers_of("local", jobs=3, devices=("cuda:0",), on_gpu=True) == Local(jobs=3, devices=("cuda:0",))
     assert workers_of("ray=host:6379", jobs=4, devices=(), on_gpu=True) == OnRay(address="host:6379", gpus=0.25)
     with pytest.raises(WorkersError, match="--on: expected local, ray or ray=ADDRESS, found 'slurm'"):
         workers_of("slurm", jobs=1, devices=(), on_gpu=False)
+    with pytest.raises(WorkersError, match="--device: expected cuda or cpu with --on ray.*found cuda:0,cuda:1"):
+        workers_of("ray", jobs=1, devices=("cuda:0", "cuda:1"), on_gpu=True)

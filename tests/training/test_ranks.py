@@ -4,19 +4,42 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import Future
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import torch
 from torch import nn
+from torch.distributed.checkpoint.api import CheckpointException
 
 import tiny
-from recollect.core.task import Loss
+from recollect.core.task import Loss, RunError
+from recollect.tasks.text.task import TextTask
 from recollect.training import checkpoint
+from recollect.training import run as runs
 from recollect.training.folder import RunFolder
-from recollect.training.ranks import RANK, SIZE, STORE, Ranks, RanksError
+from recollect.training.launch import _watch
+from recollect.training.loop import Trainer
+from recollect.training.ranks import (
+    LONG,
+    LOST,
+    PATIENCE,
+    RANK,
+    SIZE,
+    STORE,
+    Objective,
+    RankLost,
+    Ranks,
+    RanksError,
+    join,
+    joined,
+)
+from recollect.training.settings import Settings
+from recollect.training.sharded import ShardError, _wait_for
 from tasks.cases import CASES, OUTSIDE, SMALL, Small, write_data
+from training.scripted import Scripted
 
 HERE = Path(__file__).parent
 TOLERANCE = 1e-5
@@ -125,11 +148,12 @@ def test_a_run_goes_on_with_another_number_of_ranks(files, tmp_path, before, aft
         assert_same(losses(tmp_path / "whole", name), losses(tmp_path / "cut", name))
 
 
-def test_a_share_of_a_batch_is_its_rows_and_the_count_of_the_whole_stays_with_the_main_rank():
+def test_a_share_of_a_batch_is_its_rows_and_their_share_of_its_tokens():
     batch = Batch(torch.arange(10).view(5, 2), 10)
     shares = [Ranks(rank, 2).share(batch) for rank in range(2)]
     assert [share.x.tolist() for share in shares] == [[[0, 1], [2, 3]], [[4, 5], [6, 7], [8, 9]]]
-    assert [share.tokens for share in shares] == [10, 0]
+    assert [share.tokens for share in shares] == [4, 6]
+    assert sum(Ranks(rank, 3).share(batch).tokens for rank in range(3)) == 10
     with pytest.raises(
         RanksError, match="at least 6 rows, one for each rank, found 5; raise --batch or use fewer --ranks"
     ):
@@ -144,6 +168,107 @@ def test_one_process_alone_changes_nothing():
     assert ranks.weigh(loss) == (2.0, 2.0)
     assert ranks.sum([1, 2]) == [1, 2]
     assert ranks.send("a") == "a"
+
+
+class Follower(Ranks):
+    """The second of two ranks, to which the main one says a figure."""
+
+    def __init__(self, said):
+        super().__init__(1, 2)
+        self.said = said
+
+    def wrap(self, model, loss):
+        return model, Objective(model, loss)
+
+    def send(self, content=None):
+        return self.said
+
+
+def test_after_a_measurement_and_a_checkpoint_all_ranks_have_spent_the_seconds_of_the_main_one():
+    settings = Settings(steps=4, optimizer="sgd")
+    trainer = Trainer(
+        Scripted([1.0]), nn.Linear(1, 1), settings, None, torch.device("cpu"), ranks=Follower(12.5)
+    )  # fmt: skip
+    trainer._evaluate()
+    assert trainer.spent.seconds == 12.5
+    trainer.ranks.said = 13.0
+    trainer.save()
+    assert trainer.spent.seconds == 13.0
+
+
+@pytest.fixture
+def alone_in_a_group(tmp_path, monkeypatch):
+    """A process group of this process alone, as `--ranks 1 --shard` makes it."""
+    for name, value in ((RANK, "0"), (SIZE, "1"), (STORE, str(tmp_path / "store")), ("GLOO_SOCKET_IFNAME", "lo")):
+        monkeypatch.setenv(name, value)
+    with joined("cpu", shard=True) as (ranks, _):
+        yield ranks
+
+
+def test_ranks_wait_longer_for_a_measurement_than_for_a_sum_of_gradients(alone_in_a_group):
+    groups = (torch.distributed.group.WORLD, alone_in_a_group.group)
+    ours, patient = (group._get_backend(torch.device("cpu")).options._timeout for group in groups)
+    assert ours == PATIENCE
+    assert patient == LONG
+
+
+def test_whatever_rank_is_lost_at_whatever_moment_is_one_line(monkeypatch):
+    class Broken(Ranks):
+        def wait(self):
+            raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer")
+
+    monkeypatch.setattr("recollect.training.ranks.join", lambda device, shard: (Broken(0, 2), device))
+    found = "expected 2 at work, found that one has ended; the last checkpoint is kept"
+    with pytest.raises(RankLost, match=found), joined("cpu"):
+        pass
+
+
+def test_torch_without_distributed_training_is_one_line(monkeypatch):
+    monkeypatch.setenv(SIZE, "2")
+    monkeypatch.setattr(torch.distributed, "is_available", lambda: False)
+    with pytest.raises(RanksError, match="expected a torch with torch.distributed, found one without"):
+        join("cpu")
+
+
+def test_a_checkpoint_that_one_rank_cannot_write_is_one_line(tmp_path):
+    future = Future()
+    full = OSError(28, "No space left on device")
+    future.set_exception(CheckpointException("save", {1: (full, None)}))
+    with pytest.raises(ShardError, match=r"found that rank 1 cannot \(.*No space left on device\); the last good"):
+        _wait_for(future, tmp_path / "last-3")
+
+
+class Ended:
+    """A process that has ended; at the first look it may still be at work."""
+
+    def __init__(self, code, *, late=False):
+        self.returncode, self.late = code, late
+
+    def poll(self):
+        late, self.late = self.late, False
+        return None if late else self.returncode
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_rank_that_failed_is_named_and_not_those_that_it_left(late):
+    errors = [BytesIO(), BytesIO(b"note: of a layer\nrecollect: step 3: out of memory\n"), BytesIO()]
+    with pytest.raises(RanksError, match="^rank 1: step 3: out of memory$"):
+        _watch([Ended(LOST), Ended(1, late=late), Ended(LOST)], errors)
+    with pytest.raises(RanksError, match="expected 3 at work, found rank 2 ended by signal 9; the last checkpoint"):
+        _watch([Ended(LOST), Ended(LOST), Ended(-9, late=late)], errors)
+
+
+def test_a_restart_goes_on_with_its_own_run_and_with_no_other(tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text(tiny.prose(400), encoding="utf-8")
+    own, other = (tiny.configure(tmp_path / "text.txt", "rnn", steps=2, lr=lr) for lr in (0.1, 0.2))
+    out = str(tmp_path / "run")
+    runs.train(TextTask, own, out)
+    before = RunFolder(out).model_path.read_bytes()
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    with pytest.raises(RunError, match="expected a new or empty folder, found files in it"):
+        runs.train(TextTask, other, out)
+    assert RunFolder(out).model_path.read_bytes() == before
+    assert runs.train(TextTask, own, out)["nats_per_token"] > 0
 
 
 def test_batch_norm_is_refused_among_ranks():

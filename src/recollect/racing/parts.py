@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ def read_part(text: str | None) -> Part:
 
 def join(folders: Sequence[Path], out: Path) -> None:
     """Write the race whose parts stand in `folders` into `out`; its standings are those of all rows together."""
+    if out.resolve() in [folder.resolve() for folder in folders]:
+        raise PartError(f"--out: expected another folder than those of the parts, found {out}; name a new one")
     abouts = [read_race(folder) for folder in folders]
     for folder, about in zip(folders[1:], abouts[1:], strict=True):
         if _terms(about) != _terms(abouts[0]):
@@ -69,6 +71,7 @@ def join(folders: Sequence[Path], out: Path) -> None:
                 continue
             place = {"run": f"{folder.name}/{row['run']}"} if row.get("run") else {}  # which part has it
             rows[key] = row | place
+    _check_own(out, abouts[0], rows)
     about, ordered = abouts[0], list(rows.values())
     for index, heat in enumerate(about["heats"]):
         own = [row for row in ordered if row["heat"] == heat["name"]]
@@ -83,6 +86,17 @@ def join(folders: Sequence[Path], out: Path) -> None:
                 write_aside(out / name, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ordered)
         write_aside(out / ROWS, lines.encode())
+
+
+def _check_own(out: Path, about: dict[str, Any], rows: Container[tuple[str, str, int]]) -> None:
+    """Refuse to write over a race with entries that no part has, or on other terms."""
+    if not (out / ROWS).exists():
+        return
+    there = [(row["heat"], row["entry"], row["seed"]) for row in read_rows(out)]
+    if _terms(read_race(out)) != _terms(about) or any(key not in rows for key in there):
+        raise PartError(
+            f"{out}: expected a new folder or an earlier joining of these parts, found another race; use another --out"
+        )
 
 
 def _terms(about: dict[str, Any]) -> list[Any]:

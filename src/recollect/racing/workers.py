@@ -115,11 +115,13 @@ def connect(address: str | None) -> Any:
     if find_spec("ray") is None:
         raise WorkersError("--on ray: expected Ray, found none installed; pip install 'recollect[ray]'")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    address = address or os.environ.get("RAY_ADDRESS")
+    check_reachable(address)
+    if address is None:  # else its services listen on every interface; Ray reads this as it is imported
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     ray: Any = import_module("ray")  # by its name: most installations are without it
     if ray.is_initialized():
         return ray
-    address = address or os.environ.get("RAY_ADDRESS")
-    check_reachable(address)
     passed = {name: value for name, value in os.environ.items() if name.startswith(PASSED) or name == "PYTHONPATH"}
     given: dict[str, Any] = {
         "runtime_env": {"env_vars": passed}, "log_to_driver": False, "logging_level": "ERROR",
@@ -155,6 +157,11 @@ def workers_of(on: str, *, jobs: int, devices: Sequence[str], on_gpu: bool) -> W
     kind, _, address = on.partition("=")
     if kind == "local" and not address:
         return Local(jobs=jobs, devices=tuple(devices))
+    if kind == "ray" and devices:
+        raise WorkersError(
+            f"--device: expected cuda or cpu with --on ray, which gives GPUs to entries itself, found "
+            f"{','.join(devices)}; use --device cuda"
+        )
     if kind == "ray":
         return OnRay(address=address or None, gpus=1 / jobs) if on_gpu else OnRay(address=address or None, jobs=jobs)
     raise WorkersError(f"--on: expected local, ray or ray=ADDRESS, found {on!r}")

@@ -170,8 +170,12 @@ def load(
     optimizer: torch.optim.Optimizer,
     schedule: Schedule,
     average: Average | None,
+    whole: nn.Module | None = None,
 ) -> tuple[Note, Any]:
-    """Put everything back; returns the note and the carried state. Nothing is changed where anything is refused."""
+    """Put everything back; returns the note and the carried state. Nothing is changed where anything is refused.
+
+    `whole` is the same model with undivided weights, where those of `model` are sharded: the state is one of its.
+    """
     tensors, content = read_tensors(path)
     note = read_note(path, content)
     parts = _split(path, tensors, note)
@@ -183,7 +187,7 @@ def load(
             raise CheckpointError(f"{path}: expected {RUN}, found {note.average:,} averaged weights, which it has not")
         stored.check_like(path, f"{RUN}, its averaged weights", parts["average"], wanted)
         _check_generators(path, parts["rng"])
-        carry = _carried_state(path, model, parts["carry"], note)
+        carry = _carried_state(path, whole or model, parts["carry"], note)
     except (FileError, states.StateError) as error:
         raise CheckpointError(str(error)) from error
     _set_generators(path, parts["rng"])

@@ -19,10 +19,10 @@ from ..core.artifacts import read_artifact, write_artifact
 from ..core.errors import RunError
 from ..core.files import locked, read_file, write_aside
 from ..core.sharing import share_command
-from . import sharded
 from .events import EventFile
 
 MAGIC, VERSION = "recollect-run", 2
+SHARDED_NOTE = "note.json"  # the last file of a sharded checkpoint, which makes it whole
 SUMMARY = "data.json"  # what was read: core.summary.DataSummary
 MOST_METRICS = 1 << 30  # bytes
 SHIPPED = Path(__file__).resolve().parent.parent / "demos"  # small trained runs that come with the package
@@ -137,7 +137,12 @@ class RunFolder:
     @property
     def last(self) -> Path:
         """The last checkpoint: a file, or of a sharded run a folder."""
-        return sharded.find(self.last_file.parent) or self.last_file
+        steps = [
+            (int(found.name.removeprefix("last-")), found)
+            for found in self.last_file.parent.glob("last-*")
+            if found.name.removeprefix("last-").isdecimal() and (found / SHARDED_NOTE).is_file()
+        ]
+        return max(steps)[1] if steps else self.last_file
 
     def drop_sharded(self) -> None:
         """Remove the checkpoints of an earlier, sharded part of the run."""

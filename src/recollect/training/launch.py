@@ -67,11 +67,12 @@ def _watch(ranks: Sequence["subprocess.Popen[bytes]"], errors: Sequence[IO[bytes
         return 0
     if codes[0] not in (0, LOST) and codes[0] > 0:
         return codes[0]  # the main rank has said why
-    failed = ended or 0
+    # those that the others have left, or that were ended here, are not the cause
+    failed = next((rank for rank in ended if codes[rank] not in (0, LOST)), ended[0])
     errors[failed].seek(0)
     lines = errors[failed].read().decode(errors="replace").strip().splitlines()
     if failed and lines and codes[failed] not in (0, LOST) and codes[failed] > 0:
-        raise RanksError(f"rank {failed}: {lines[-1]}")
+        raise RanksError(f"rank {failed}: {lines[-1].removeprefix('recollect: ')}")
     code = codes[failed]
     how = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
     raise RanksError(
@@ -80,18 +81,18 @@ def _watch(ranks: Sequence["subprocess.Popen[bytes]"], errors: Sequence[IO[bytes
     )
 
 
-def _wait_for_all(ranks: Sequence["subprocess.Popen[bytes]"]) -> int | None:
-    """Wait until all have ended; after the first that failed the others have a while. Returns its number."""
-    first, until = None, float("inf")
-    while any(process.poll() is None for process in ranks):
-        if first is None:
-            first = next((rank for rank, process in enumerate(ranks) if process.poll()), None)
-            until = time.monotonic() + GRACE if first is not None else until
+def _wait_for_all(ranks: Sequence["subprocess.Popen[bytes]"]) -> list[int]:
+    """Wait until all have ended; after the first that failed the others have a while. Returns who failed, in order."""
+    failed: list[int] = []
+    until = float("inf")
+    while True:
+        codes = [process.poll() for process in ranks]
+        failed += [rank for rank, code in enumerate(codes) if code and rank not in failed]
+        if None not in codes:
+            return failed
+        if failed and until == float("inf"):
+            until = time.monotonic() + GRACE
         if time.monotonic() > until:
             for process in ranks:
-                if process.poll() is None:
-                    process.kill()
+                process.kill()  # nothing to those that have ended
         time.sleep(0.05)
-    return (
-        first if first is not None else next((rank for rank, process in enumerate(ranks) if process.returncode), None)
-    )

@@ -83,6 +83,7 @@ class Trainer:
             optimizer=self.optimizer,
             schedule=self.schedule,
             average=self.average,
+            whole=self.model,
         )
         self.carry = None if carry is None else self.ranks.share(carry)
         self.spent = note.spent
@@ -93,11 +94,11 @@ class Trainer:
 
     def save(self) -> None:
         """Write the checkpoint of this step: the main rank a file, the ranks of a sharded run their parts of one."""
+        self._tick()
         carry = self.ranks.gather_rows(self.carry)
         if self.folder is None or not (self.ranks.main or self.ranks.shard):
             return
         self._check_weights()
-        self.spent.tick()
         tensors, note = checkpoint.collect(
             model=self.trained,
             optimizer=self.optimizer,
@@ -123,9 +124,9 @@ class Trainer:
         try:
             with bounded_memory() if self.device.type == "cpu" else nullcontext():
                 self._train()
+            if self.stop == "signal":  # caught until it is saved: `--ranks` may pass on what the terminal sent already
+                self._save_and_leave()
         except (MemoryError, RuntimeError) as error:
-            if lost := self.ranks.explain(error, self.spent.step):
-                raise lost from error
             if not is_out_of_memory(error):
                 raise
             first = next(iter(str(error).splitlines()), type(error).__name__)
@@ -136,12 +137,13 @@ class Trainer:
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-        if self.stop == "signal":
-            self.save()
-            self.writer.finish(main=self.ranks.main)
-            where = f"--resume --out {self.folder.path}" if self.folder else "no run folder was given"
-            raise Interrupted(f"stopped at step {self.spent.step:,} and saved; go on with {where}")
         return self._finish()
+
+    def _save_and_leave(self) -> None:
+        self.save()
+        self.writer.finish(main=self.ranks.main)
+        where = f"--resume --out {self.folder.path}" if self.folder else "no run folder was given"
+        raise Interrupted(f"stopped at step {self.spent.step:,} and saved; go on with {where}")
 
     def _train(self) -> None:
         settings, spent = self.settings, self.spent
@@ -279,8 +281,13 @@ class Trainer:
             }
             self.progress.show(fields, spent.share(self.settings), spent.seconds)
 
-    def _evaluate(self) -> dict[str, Any]:
+    def _tick(self) -> None:
+        """Count the seconds since; among ranks those of the main one, or ranks would end after different steps."""
         self.spent.tick()
+        self.spent.seconds = self.ranks.send(self.spent.seconds)
+
+    def _evaluate(self) -> dict[str, Any]:
+        self._tick()
         self.model.eval()
         with torch.no_grad(), Swapped(self.trained, self.average):
             found, value = self._measure()

@@ -7,6 +7,8 @@ rank's own rows; it counts by its share of the terms of all. Dropout draws other
 
 import json
 import os
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
@@ -28,6 +30,7 @@ RANK, SIZE, STORE = (
 )  # of `--ranks`; torchrun has names of its own
 LOST = 75  # the exit code of a rank that others have left, where `--ranks` says which
 PATIENCE = timedelta(minutes=float(os.environ.get("RECOLLECT_RANKS_MINUTES", 5)))  # for ranks that do not come
+LONG = timedelta(days=7)  # for the main rank while it measures or prepares data
 
 
 class RanksError(RecollectError):
@@ -56,6 +59,7 @@ class Ranks:
     def __init__(self, rank: int = 0, size: int = 1, *, shard: bool = False) -> None:
         self.rank, self.size, self.shard = rank, size, shard
         self.copies: Any = None  # of gradients: torch's wrapper, which sums them as they come
+        self.group: Any = None  # in which ranks wait for each other as long as it takes
 
     @property
     def alone(self) -> bool:
@@ -123,12 +127,15 @@ class Ranks:
     # In a step
 
     def share(self, batch: Any) -> Any:
-        """This rank's rows of a batch. What is counted of the whole batch stays with the main rank."""
+        """This rank's rows of a batch, and their share of its tokens: over ranks the shares add up to all of them."""
         if self.alone:
             return batch
-        first, end = self.rows(states.batch(batch) or 0)
+        count = states.batch(batch) or 0
+        first, end = self.rows(count)
         own = states.map(lambda tensor: tensor[first:end] if tensor.dim() else tensor, batch)
-        return own if self.main or not hasattr(own, "tokens") else own._replace(tokens=0)
+        if not hasattr(own, "tokens"):
+            return own
+        return own._replace(tokens=end * batch.tokens // count - first * batch.tokens // count)
 
     def rows(self, count: int) -> tuple[int, int]:
         """The rows of this rank out of so many, as a slice."""
@@ -168,7 +175,7 @@ class Ranks:
         if self.alone:
             return list(numbers)
         found = torch.tensor(numbers, dtype=torch.float64)
-        dist.all_reduce(found)
+        dist.all_reduce(found, group=self.group)
         return found.tolist()
 
     def send(self, content: Any = None) -> Any:
@@ -182,10 +189,10 @@ class Ranks:
         own = torch.frombuffer(bytearray(json.dumps(content).encode()), dtype=torch.uint8)
         sizes = torch.zeros(self.size, dtype=torch.int64)
         sizes[self.rank] = len(own)
-        dist.all_reduce(sizes)
+        dist.all_reduce(sizes, group=self.group)
         padded = torch.cat([own, own.new_zeros(int(sizes.max()) - len(own))])
         found = [torch.empty_like(padded) for _ in range(self.size)]
-        dist.all_gather(found, padded)
+        dist.all_gather(found, padded, group=self.group)
         return [json.loads(bytes(row[:size].tolist())) for row, size in zip(found, sizes.tolist(), strict=True)]
 
     def gather_rows(self, carry: Any) -> Any:
@@ -195,7 +202,7 @@ class Ranks:
     def _gather_tensor(self, tensor: Tensor) -> Tensor:
         sizes = torch.zeros(self.size, dtype=torch.int64)
         sizes[self.rank] = len(tensor)
-        dist.all_reduce(sizes)
+        dist.all_reduce(sizes, group=self.group)
         padded = tensor.new_zeros(int(sizes.max()), *tensor.shape[1:])
         padded[: len(tensor)] = tensor
         found = [torch.empty_like(padded) for _ in range(self.size)]
@@ -206,19 +213,13 @@ class Ranks:
         if not self.alone:
             self.sum([0.0])
 
-    def explain(self, error: BaseException, step: int) -> RankLost | None:
-        """What it means for the run that a collective operation failed; None for any other error."""
-        failed = isinstance(error, dist.DistError) or "gloo" in str(error).lower()
-        if self.alone or not failed:
-            return None
-        return RankLost(f"step {step:,}: expected {self.size} ranks at work, found that one has ended")
-
 
 def join(device: str, *, shard: bool = False) -> tuple[Ranks, str]:
     """The ranks that this process was started among (by `--ranks` or by torchrun), and its own device."""
     own = {name: os.environ.get(name) for name in (RANK, SIZE, STORE)}
     if own[SIZE] is not None:
         rank, size, local = int(own[RANK] or 0), int(own[SIZE] or 1), int(own[RANK] or 0)
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
         place: dict[str, Any] = {"store": None}
     elif "TORCHELASTIC_RUN_ID" in os.environ:
         rank, size, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
@@ -231,6 +232,8 @@ def join(device: str, *, shard: bool = False) -> tuple[Ranks, str]:
         return Ranks(), device
     if size == 1 and not shard:
         return Ranks(), device
+    if not dist.is_available():
+        raise RanksError("ranks: expected a torch with torch.distributed, found one without; leave --ranks out")
     if device.startswith("cuda"):
         if local >= torch.cuda.device_count():
             raise RanksError(
@@ -244,24 +247,46 @@ def join(device: str, *, shard: bool = False) -> tuple[Ranks, str]:
             place["store"] = dist.FileStore(own[STORE] or "", size)  # pyright: ignore[reportPrivateImportUsage]
         kind = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
         dist.init_process_group(kind, rank=rank, world_size=size, timeout=PATIENCE, **place)
+        ranks = Ranks(rank, size, shard=shard)
+        ranks.group = dist.new_group(backend="gloo", timeout=LONG)
     except (RuntimeError, ValueError, OSError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise RanksError(
             f"ranks: expected {size} ranks within {PATIENCE.total_seconds() / 60:g} minutes, found fewer ({reason}); "
             "see that all are started and reach each other"
         ) from error
-    return Ranks(rank, size, shard=shard), device
+    return ranks, device
+
+
+def _end_with(parent: int) -> None:
+    """End this process once its parent is gone, or it would hold the run's folder and train on unseen."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(LOST)
 
 
 @contextmanager
 def joined(device: str, *, shard: bool = False) -> Iterator[tuple[Ranks, str]]:
-    """The ranks of this process, which leaves them at the end."""
+    """The ranks of this process, which leaves them at the end: once all have come there, or with an error."""
     ranks, own = join(device, shard=shard)
     try:
         yield ranks, own
+        ranks.wait()
+    except Exception as error:
+        if ranks.alone or not is_loss(error):
+            raise
+        raise RankLost(
+            f"ranks: expected {ranks.size} at work, found that one has ended; the last checkpoint is kept; go on "
+            "with --resume"
+        ) from error
     finally:
         if dist.is_available() and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def is_loss(error: BaseException) -> bool:
+    """Whether a collective operation failed, as it does where another rank has ended."""
+    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower())
 
 
 def restarts() -> int:

@@ -109,8 +109,11 @@ def train(
     """
     log = check_log(log)
     with joined(device, shard=shard) as (ranks, device):
-        if restarts() and RunFolder(out).config_path.exists():  # torchrun started these ranks anew
-            return _resume(out, ranks, task=task, device=device, data_dir=data_dir, log=log, progress=progress)
+        if restarts() and ranks.send(RunFolder(out).config_path.exists()):  # torchrun started these ranks anew
+            return _resume(
+                out, ranks, task=task, device=device, data_dir=data_dir, log=log, begun=(config, params),
+                progress=progress,
+            )  # fmt: skip
         return _train(
             task, config, out, ranks, device=device, data_dir=data_dir, params=params, init=init, artifacts=artifacts,
             log=log, progress=progress,
@@ -218,8 +221,10 @@ def _resume(
     data_dir: str | None,
     longer: int | None = None,
     log: str | None,
+    begun: tuple[RunConfig, int | None] | None = None,
     progress: Progress | None,
 ) -> dict[str, Any]:
+    """Go on; with `begun` only with the run of these settings and parameters, which an earlier life has begun."""
     folder = RunFolder.open(out)
     folder.check_own()
     task = task or task_of(out)
@@ -243,6 +248,10 @@ def _resume(
             artifacts = None  # killed before it was written
         with ranks.main_first():
             data = task.load_data(config.data, folder.data_dir(data_dir), artifacts)
+        if begun is not None:
+            wanted, there = (to_json(task, each) for each in (task.resolve(begun[0], data, begun[1]), config))
+            if json.dumps(wanted, sort_keys=True) != json.dumps(there, sort_keys=True):
+                folder.check_new()  # the first life was refused here, and a second must not write over another run
         if data.fingerprint != _fingerprint(content, folder.config_path):
             raise RunError(f"{out}: expected the data that the run began with, found other data; start a new run")
         _check_ranks(ranks, content | to_json(task, config))

@@ -16,8 +16,10 @@ from torch import Tensor, nn
 
 from ..core.errors import RecollectError
 from ..core.files import read_file, write_aside
+from ..core.limits import one_line
+from .folder import SHARDED_NOTE
 
-NOTE, MOST_NOTE = "note.json", 1 << 24
+MOST_NOTE = 1 << 24  # bytes
 
 
 class ShardError(RecollectError):
@@ -54,10 +56,10 @@ class Writer:
         if self.pending is None:
             return
         (future, place, note), self.pending = self.pending, None
-        future.result()
+        _wait_for(future, place)
         dist.barrier(self.group)
         if main:
-            write_aside(place / NOTE, json.dumps(note).encode())
+            write_aside(place / SHARDED_NOTE, json.dumps(note).encode())
             for other in place.parent.glob("last-*"):
                 if other != place:
                     shutil.rmtree(other)
@@ -65,14 +67,18 @@ class Writer:
         dist.barrier(self.group)
 
 
-def find(folder: Path) -> Path | None:
-    """The last whole sharded checkpoint in a folder of checkpoints."""
-    steps = [
-        (int(found.name.removeprefix("last-")), found)
-        for found in folder.glob("last-*")
-        if found.name.removeprefix("last-").isdecimal() and (found / NOTE).is_file()
-    ]
-    return max(steps)[1] if steps else None
+def _wait_for(future: Any, place: Path) -> None:
+    """Wait until all ranks have written; what one could not write, each of them says."""
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    try:
+        future.result()
+    except CheckpointException as error:
+        rank, (cause, _) = next(iter(error.failures.items()))
+        raise ShardError(
+            f"{place}: expected to write a checkpoint, found that rank {rank} cannot ({one_line(str(cause), 200)}); "
+            "the last good checkpoint is kept"
+        ) from error
 
 
 def read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -83,7 +89,7 @@ def read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     from torch.distributed.checkpoint.state_dict_loader import load
 
     try:
-        note = json.loads(read_file(place / NOTE, MOST_NOTE))
+        note = json.loads(read_file(place / SHARDED_NOTE, MOST_NOTE))
         reader = HuggingFaceStorageReader(str(place))
         known = reader.read_metadata().state_dict_metadata
         tensors = {
