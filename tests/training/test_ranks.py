@@ -82,9 +82,9 @@ def start(folder, out, jobs, ranks):
 
 def train(folder, out, jobs, ranks):
     out.mkdir(exist_ok=True)
-    for process in start(folder, out, jobs, ranks):
-        _, errors = process.communicate()
-        assert process.returncode == 0, errors[-3000:]
+    ended = [(process.communicate()[1], process.returncode) for process in start(folder, out, jobs, ranks)]
+    for errors, code in ended:
+        assert code == 0, errors[-3000:]
 
 
 def losses(out, name):

@@ -198,7 +198,8 @@ def load(
     optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
     schedule.restore(note.schedule)
     if average is not None:
-        average.restore(parts["average"], note.average)
+        mean = {name: sharded.split(tensor, average.weights[name]) for name, tensor in parts["average"].items()}
+        average.restore(mean, note.average)
     return note, carry
 
 
