@@ -10,6 +10,9 @@ import pytest
 import torch
 
 os.environ["RECOLLECT_LANG"] = "en"  # whatever the locale of this machine
+INTERPRETED = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+if "--deep" in sys.argv:  # before the conftest of a folder imports what imports Triton
+    os.environ |= INTERPRETED
 TESTS = Path(__file__).parent
 SLOW = (  # whole trainings, broken processes, figures by matplotlib: left to ./recollect test
     "benchmarks/",
@@ -80,8 +83,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Interpret Triton's kernels on the CPU in deep tests. Triton reads the variable when it is first imported."""
     if config.getoption("--deep"):
-        assert "triton" not in sys.modules, "Triton was imported before TRITON_INTERPRET was set"
-        os.environ |= {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+        early = "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1"
+        assert not early, "Triton was imported before TRITON_INTERPRET was set"
+        os.environ |= INTERPRETED
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses among the markers
