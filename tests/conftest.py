@@ -9,6 +9,10 @@ import hypothesis
 import pytest
 import torch
 
+from browsers import browser
+
+__all__ = ["browser"]  # a fixture of one process, for the pages of reports and of the studio
+
 os.environ["RECOLLECT_LANG"] = "en"  # whatever the locale of this machine
 INTERPRETED = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
 if "--deep" in sys.argv:  # before the conftest of a folder imports what imports Triton

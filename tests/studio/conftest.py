@@ -14,9 +14,6 @@ from recollect.studio.app import Studio
 from recollect.studio.limits import Limits
 from recollect.training.folder import shipped
 from serve.asgi import HOST, TOKEN, Client
-from web.conftest import browser
-
-__all__ = ["browser"]  # a fixture
 
 
 class Running(NamedTuple):

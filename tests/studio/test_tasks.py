@@ -66,7 +66,7 @@ def recording(seconds=0.5, rate=8_000):
     ("view", "names"),
     [
         ("sentences", {"demo-translation", "demo-translation-zh"}),
-        ("pictures", {"demo-captions"}),
+        ("pictures", {"demo-captions", "demo-films"}),
         ("series", {"demo-series"}),
         ("labels", {"demo-opinions", "demo-speech"}),
         ("ratings", {"demo-ratings"}),

@@ -1,12 +1,9 @@
-"""The system's chromium without a window, driven by playwright. No browser is downloaded."""
+"""Pages in the system's chromium, with what they ask for and complain of."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 class Opened(NamedTuple):
@@ -16,21 +13,6 @@ class Opened(NamedTuple):
     errors: list[str]  # exceptions that no script caught
     console: list[str]  # what scripts and the browser wrote there, refused requests included
     requests: list[str]  # addresses
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    executable = next((path for path in map(shutil.which, NAMES) if path), None)
-    if executable is None:
-        pytest.skip("needs chromium (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
