@@ -36,7 +36,7 @@ TINY = ["--set", "eval_rows=4", "--set", "batch=2", "--device", "cpu"]
                 "1",
             ],
             [
-                *("cli/race.py", "api/racing.py", "racing/run.py", "racing/entry.py"),
+                *("cli/race.py", "api/racing.py", "racing/run.py", "racing/workers.py", "racing/entry.py"),
                 *("training/run.py", "training/loop.py", "tasks/memory/task.py"),
             ],
         ),

@@ -21,7 +21,7 @@ from recollect.training import checkpoint
 from recollect.training import run as runs
 from recollect.training.folder import RunFolder
 from recollect.training.launch import _watch
-from recollect.training.loop import Trainer
+from recollect.training.loop import Objective, Trainer
 from recollect.training.ranks import (
     LONG,
     LOST,
@@ -29,7 +29,6 @@ from recollect.training.ranks import (
     RANK,
     SIZE,
     STORE,
-    Objective,
     RankLost,
     Ranks,
     RanksError,
@@ -177,8 +176,8 @@ class Follower(Ranks):
         super().__init__(1, 2)
         self.said = said
 
-    def wrap(self, model, loss):
-        return model, Objective(model, loss)
+    def wrap(self, model, objective):
+        return model, objective(model)
 
     def send(self, content=None):
         return self.said

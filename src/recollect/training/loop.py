@@ -34,6 +34,18 @@ class Interrupted(RecollectError):
     """The user stopped the run; it was saved."""
 
 
+class Objective(nn.Module):
+    """A model and its loss as one forward pass: whatever the loss calls of the model, torch.distributed sees it."""
+
+    def __init__(self, model: nn.Module, loss: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss  # (model, batch, carry) → Loss
+
+    def forward(self, batch: Any, carry: Any) -> Loss:
+        return self.loss(self.model, batch, carry)
+
+
 class Trainer:
     """Trains a model on a task into a run folder."""
 
@@ -57,9 +69,8 @@ class Trainer:
             device
         )  # whole, as it is measured and written; `trained` are its weights or parts of them
         loss_of = self._loss
-        self.trained, self.objective = self.ranks.wrap(
-            self.model, Compiled(loss_of, task.repeats) if settings.compile else loss_of
-        )
+        loss_of = Compiled(loss_of, task.repeats) if settings.compile else loss_of
+        self.trained, self.objective = self.ranks.wrap(self.model, lambda model: Objective(model, loss_of))
         self.optimizer = build_optimizer(self.trained, settings)
         self.schedule = Schedule(settings)
         averaged = settings.ema is not None or settings.optimizer == "asgd"

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from datetime import timedelta
@@ -39,18 +39,6 @@ class RanksError(RecollectError):
 
 class RankLost(RecollectError):
     """A rank has ended while others were at work."""
-
-
-class Objective(nn.Module):
-    """A model and its loss as one forward pass: whatever the loss calls of the model, torch.distributed sees it."""
-
-    def __init__(self, model: nn.Module, loss: Any) -> None:
-        super().__init__()
-        self.model = model
-        self.loss = loss  # (model, batch, carry) → Loss
-
-    def forward(self, batch: Any, carry: Any) -> Loss:
-        return self.loss(self.model, batch, carry)
 
 
 class Ranks:
@@ -92,20 +80,19 @@ class Ranks:
         if self.main:
             self.wait()
 
-    def wrap(self, model: nn.Module, loss: Any) -> tuple[nn.Module, nn.Module]:
+    def wrap(self, model: nn.Module, objective: Callable[[nn.Module], nn.Module]) -> tuple[nn.Module, nn.Module]:
         """The model whose weights are trained, and what gives its loss and sums its gradients over ranks.
 
         Sharded, each rank trains a part of every weight, in a copy: `model` stays whole, to be measured.
         """
         if self.alone:
-            return model, Objective(model, loss)
+            return model, objective(model)
         self._refuse_batch_norm(model)
         if self.shard:
             self._refuse_scalars(model)
             trained = deepcopy(model)
-            return trained, shard_weights(Objective(trained, loss), self.size)
-        objective = Objective(model, loss)
-        self.copies = nn.parallel.DistributedDataParallel(objective, find_unused_parameters=True)
+            return trained, shard_weights(objective(trained), self.size)
+        self.copies = nn.parallel.DistributedDataParallel(objective(model), find_unused_parameters=True)
         return model, self.copies
 
     def _refuse_batch_norm(self, model: nn.Module) -> None:
@@ -294,7 +281,7 @@ def restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
 
 
-def shard_weights(objective: Objective, size: int) -> nn.Module:
+def shard_weights(objective: nn.Module, size: int) -> nn.Module:
     """Each rank holds a part of every weight: the layers of a stack by themselves, then all that is left."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
