@@ -21,7 +21,7 @@ from recollect.training import checkpoint
 from recollect.training import run as runs
 from recollect.training.folder import RunFolder
 from recollect.training.launch import _watch
-from recollect.training.loop import Objective, Trainer
+from recollect.training.loop import Trainer
 from recollect.training.ranks import (
     LONG,
     LOST,
