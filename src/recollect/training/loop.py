@@ -65,11 +65,8 @@ class Trainer:
         if settings.exact:
             torch.use_deterministic_algorithms(True)
         torch.manual_seed(settings.seed)
-        self.model = model.to(
-            device
-        )  # whole, as it is measured and written; `trained` are its weights or parts of them
-        loss_of = self._loss
-        loss_of = Compiled(loss_of, task.repeats) if settings.compile else loss_of
+        self.model = model.to(device)  # whole, as it is measured and written; `trained` may hold parts of it
+        loss_of = Compiled(self._loss, task.repeats) if settings.compile else self._loss
         self.trained, self.objective = self.ranks.wrap(self.model, lambda model: Objective(model, loss_of))
         self.optimizer = build_optimizer(self.trained, settings)
         self.schedule = Schedule(settings)

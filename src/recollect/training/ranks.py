@@ -23,11 +23,8 @@ from ..core import state as states
 from ..core.errors import RecollectError
 from ..core.task import Loss
 
-RANK, SIZE, STORE = (
-    "RECOLLECT_RANK",
-    "RECOLLECT_RANKS",
-    "RECOLLECT_STORE",
-)  # of `--ranks`; torchrun has names of its own
+# of `--ranks`; torchrun has names of its own
+RANK, SIZE, STORE = "RECOLLECT_RANK", "RECOLLECT_RANKS", "RECOLLECT_STORE"
 LOST = 75  # the exit code of a rank that others have left, where `--ranks` says which
 PATIENCE = timedelta(minutes=float(os.environ.get("RECOLLECT_RANKS_MINUTES", 5)))  # for ranks that do not come
 LONG = timedelta(days=7)  # for the main rank while it measures or prepares data
